@@ -35,8 +35,8 @@ class Bound:
 
     def __str__(self) -> str:
         kind = "a whole number" if self.integer else "a number"
-        low = "above" if self.low_open else "from"
-        return f"{kind} {low} {self.low:g} to {self.high:g}" if self.high < 1e6 else f"{kind} {low} {self.low:.0f} to {self.high:.0f}"
+        low, high = (f"{end:.0f}" if self.integer else f"{end:g}" for end in (self.low, self.high))
+        return f"{kind} {'above' if self.low_open else 'from'} {low} to {high}"
 
 
 BOUNDS: dict[str, Bound] = {

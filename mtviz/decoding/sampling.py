@@ -1,0 +1,63 @@
+"""From logits to laws, and from laws to tokens. All in float64, pure, on any device.
+
+Temperature, then top-k, then top-p, in that order, as `transformers.generate` applies them.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from mtviz.settings import Settings
+
+
+def process(logits: torch.Tensor, settings: Settings) -> tuple[torch.Tensor, torch.Tensor]:
+    """Raw and processed distributions of `logits` (..., vocabulary), both float64 of the same shape.
+
+    The processed one is after temperature, top-k and top-p; at temperature 0 it is the temperature-1 softmax after
+    top-k and top-p, which the lossy rules judge by. Ties at the top-k border are all kept; at the top-p border the
+    lower ids come first.
+    """
+    logits = logits.double()
+    raw = torch.softmax(logits, dim=-1)
+    if settings.temperature in (0.0, 1.0) and not settings.top_k and settings.top_p == 1.0:
+        return raw, raw
+    if settings.temperature > 0:
+        # Subtracting the maximum first keeps a tiny temperature from overflowing.
+        logits = (logits - logits.amax(-1, keepdim=True)) / settings.temperature
+    if 0 < settings.top_k < logits.shape[-1]:
+        smallest_kept = logits.topk(settings.top_k, dim=-1).values[..., -1:]
+        logits = logits.masked_fill(logits < smallest_kept, -torch.inf)
+    probs = torch.softmax(logits, dim=-1)
+    if settings.top_p < 1.0:
+        ordered, order = probs.sort(dim=-1, descending=True, stable=True)
+        outside = ordered.cumsum(-1) - ordered >= settings.top_p  # mass before a token; the first is always kept
+        probs = probs.masked_fill(outside.scatter(-1, order, outside), 0.0)
+        probs = probs / probs.sum(-1, keepdim=True)
+    return raw, probs
+
+
+def argmax(probs: torch.Tensor) -> int:
+    """Index of the largest entry; the lowest index where several are equal."""
+    return int(probs.argmax())
+
+
+def draw(probs: torch.Tensor, u: float) -> int:
+    """The token at `u` in [0, 1) of the cumulative distribution of `probs` (vocabulary,). Never one of probability 0."""
+    cumulative = probs.cumsum(-1)
+    target = u * cumulative[-1]
+    token = int(torch.searchsorted(cumulative, target, right=True))
+    if token >= len(probs) or probs[token] <= 0:  # rounding at the far end
+        token = int(probs.nonzero()[-1])
+    return token
+
+
+def residual(target_probs: torch.Tensor, draft_probs: torch.Tensor) -> torch.Tensor:
+    """The law of a recovered token under `speculative`: max(0, p - q), normalised; p itself where that is all zero."""
+    excess = (target_probs - draft_probs).clamp_min(0.0)
+    mass = excess.sum()
+    return excess / mass if mass > 0 else target_probs
+
+
+def entropy(probs: torch.Tensor) -> torch.Tensor:
+    """Entropy in nats over the last dimension, shape (...)."""
+    return torch.special.entr(probs).sum(-1)
