@@ -79,7 +79,7 @@ class After(TypedDict):
 class Emitted(TypedDict):
     kind: Literal["recovered", "bonus"]
     token: Token
-    prob: float  # under the law that it was drawn from
+    prob: float  # its target_prob
 
 
 class CacheLengths(TypedDict):
@@ -112,7 +112,6 @@ class Prefill(TypedDict):
     token: Token
     prob: float
     raw_prob: float
-    entropy: float
     top_target: list[Candidate]
     seconds: float
 

@@ -5,6 +5,8 @@ Temperature, then top-k, then top-p, in that order, as `transformers.generate` a
 
 from __future__ import annotations
 
+from typing import Sequence
+
 import torch
 
 from mtviz.settings import Settings
@@ -36,19 +38,17 @@ def process(logits: torch.Tensor, settings: Settings) -> tuple[torch.Tensor, tor
     return raw, probs
 
 
-def argmax(probs: torch.Tensor) -> int:
-    """Index of the largest entry; the lowest index where several are equal."""
-    return int(probs.argmax())
+def draw(probs: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
+    """One token per row of `probs` (n, vocabulary), at that row's uniform in [0, 1) of its cumulative distribution.
 
-
-def draw(probs: torch.Tensor, u: float) -> int:
-    """The token at `u` in [0, 1) of the cumulative distribution of `probs` (vocabulary,). Never one of probability 0."""
+    A token of probability 0 is never drawn. Rows need not be normalised, only have positive mass.
+    """
     cumulative = probs.cumsum(-1)
-    target = u * cumulative[-1]
-    token = int(torch.searchsorted(cumulative, target, right=True))
-    if token >= len(probs) or probs[token] <= 0:  # rounding at the far end
-        token = int(probs.nonzero()[-1])
-    return token
+    targets = torch.tensor(uniforms, dtype=probs.dtype, device=probs.device)[:, None] * cumulative[:, -1:]
+    tokens = torch.searchsorted(cumulative, targets, right=True)[:, 0]
+    # Rounding can carry a uniform next to 1 past the last token that has any mass.
+    last_possible = (cumulative < cumulative[:, -1:]).sum(-1)
+    return torch.minimum(tokens, last_possible).tolist()
 
 
 def residual(target_probs: torch.Tensor, draft_probs: torch.Tensor) -> torch.Tensor:

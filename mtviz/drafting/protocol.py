@@ -15,8 +15,8 @@ class Proposal:
     """A round's draft tokens and the laws that they were drawn from.
 
     `draft_probs` and `raw_draft_probs` are float64 of shape (k, vocabulary), zero outside the draft vocabulary: after
-    temperature and top-k/top-p (at temperature 0 the temperature-1 softmax after top-k/top-p), and the plain softmax.
-    `one_hot` says that the tokens were chosen, not drawn: their law is then one on each token, and `draft_probs` holds it.
+    temperature and top-k/top-p (at temperature 0 the temperature-1 softmax after top-k/top-p), and the plain softmax. A drafter that chooses
+    instead of drawing has a law of one on each of its tokens, and both tables hold that.
     """
 
     tokens: list[int]
