@@ -17,7 +17,7 @@ from __future__ import annotations
 import random
 import time
 from dataclasses import dataclass
-from typing import Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator, Sequence
 
 import torch
 
@@ -25,7 +25,9 @@ from mtviz.decoding import sampling
 from mtviz.decoding.verification import Verification, verify
 from mtviz.drafting.protocol import Drafter, Proposal
 from mtviz.settings import Settings, SettingsError
-from mtviz.trunk import Trunk
+
+if TYPE_CHECKING:
+    from mtviz.trunk import Trunk
 
 
 @dataclass

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import codecs
-import importlib.metadata
 import platform
 import time
-from typing import Any, Iterator, Sequence
+from typing import TYPE_CHECKING, Iterator
 
 import torch
 
+import mtviz
 from mtviz import rules, text
 from mtviz.decoding.bias import bias_tv
 from mtviz.decoding.loop import PrefillStep, RoundStep, decode
 from mtviz.drafting.protocol import Drafter
 from mtviz.settings import Settings
 from mtviz.trace import SCHEMA, TOP, Candidate, Draft, ModelInfo, Prefill, Round, Share, Trace
-from mtviz.trunk import Trunk
+
+if TYPE_CHECKING:
+    from mtviz.trunk import Trunk
 
 
 def decode_trace(
@@ -40,7 +42,7 @@ def decode_trace(
         "finish_reason": None,
         "seconds": {"load": load_seconds, "prefill": 0.0, "draft": 0.0, "verify": 0.0, "total": 0.0},
         "host": f"{platform.system()} {platform.machine()}",
-        "version": importlib.metadata.version("torch"),
+        "version": f"mtviz {mtviz.__version__}, torch {torch.__version__}",
     }
     decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
     seconds = trace["seconds"]

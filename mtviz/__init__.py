@@ -1,0 +1,27 @@
+"""mtviz: watch a language model guess several tokens ahead, be judged, and roll back."""
+
+from __future__ import annotations
+
+import importlib
+
+__version__ = "0.1.0"
+
+# Names are imported on first use, so that `import mtviz` costs nothing and needs no torch.
+_EXPORTS = {
+    "MultiTokenDecoderSim": "mtviz.simulator",
+    "Settings": "mtviz.settings",
+    "SettingsError": "mtviz.settings",
+    "Trace": "mtviz.trace",
+    "judge_again": "mtviz.trace",
+}
+__all__ = ["__version__", *_EXPORTS]
+
+
+def __getattr__(name: str):
+    if name in _EXPORTS:
+        return getattr(importlib.import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'mtviz' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
