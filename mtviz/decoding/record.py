@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def decode_trace(
     trunk: Trunk, drafter: Drafter | None, prompt_text: str, settings: Settings, *, load_seconds: float = 0.0
 ) -> Iterator[Trace]:
-    """Decode `prompt_text` and yield the same growing Trace: once before the prefill, after it, and after every round.
+    """Decode `prompt_text` and yield the same growing Trace: after the prefill, and after every round.
 
     Errors as in `mtviz.decoding.loop.decode`, raised at the first `next`. A caller that stops early holds a Trace whose
     `finish_reason` is null, and says itself why.
@@ -46,7 +46,7 @@ def decode_trace(
     }
     decoder = codecs.getincrementaldecoder("utf-8")(errors="backslashreplace")
     seconds = trace["seconds"]
-    began = time.perf_counter()
+    resumed = time.perf_counter()
     for step in steps:
         if isinstance(step, PrefillStep):
             trace["prefill"] = _prefill(trunk, step, len(prompt))
@@ -61,8 +61,9 @@ def decode_trace(
         trace["output"]["tokens"] += pieces
         trace["output"]["text"] += decoder.decode(b"".join(text.piece_bytes(piece) for piece in pieces))
         trace["finish_reason"] = step.finish_reason
-        seconds["total"] = time.perf_counter() - began
+        seconds["total"] += time.perf_counter() - resumed
         yield trace
+        resumed = time.perf_counter()  # what the consumer did meanwhile is not decoding time
 
 
 def model_info(trunk: Trunk, drafter: Drafter | None) -> ModelInfo:

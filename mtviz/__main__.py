@@ -1,0 +1,92 @@
+"""Command line: `python -m mtviz decode | train | corpus | serve`. `--help` after any of them lists its options."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+from typing import Sequence
+
+from mtviz.settings import BOUNDS, CHOICES, DTYPES, Settings, SettingsError
+from mtviz.trace import counts, dumps
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m mtviz", description=sys.modules["mtviz"].__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_decode(commands.add_parser("decode", help="decode one prompt, round by round"))
+    for name, summary in (("train", "train heads on a trunk"), ("corpus", "make text for training")):
+        commands.add_parser(name, help=summary, add_help=False)
+    serve = commands.add_parser("serve", help="start the page")
+    serve.set_defaults(run=_serve)
+    arguments, rest = parser.parse_known_args(argv)
+    if arguments.command in ("train", "corpus"):
+        from mtviz.training import cli
+
+        return cli.main(arguments.command, rest)
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return arguments.run(arguments)
+
+
+def _add_decode(parser: argparse.ArgumentParser) -> None:
+    defaults = Settings()
+    parser.add_argument("--prompt", help="the user's turn (with --raw: the text to continue)")
+    parser.add_argument("--preset", help="prompt and settings of a preset of the page; other options are then ignored")
+    parser.add_argument("--raw", action="store_true", help="continue the prompt as plain text, without the chat template")
+    for name, bound in BOUNDS.items():
+        parser.add_argument(
+            "--" + name.replace("_", "-"), type=int if bound.integer else float, default=getattr(defaults, name),
+            metavar="N" if bound.integer else "X", help=f"{bound} (default %(default)s)",
+        )
+    for name, allowed in CHOICES.items():
+        parser.add_argument(f"--{name}", choices=allowed, default=getattr(defaults, name))
+    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
+    parser.add_argument("--model", help="a model directory, GGUF file or Hub id (default: SmolLM2-135M-Instruct)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the Trace")
+    parser.add_argument("--no-color", action="store_true")
+    parser.set_defaults(run=_decode)
+
+
+def _decode(arguments: argparse.Namespace) -> int:
+    from mtviz.service import NoModel, Service
+    from mtviz.views import terminal
+
+    color = sys.stdout.isatty() and not arguments.no_color
+    service = Service(model=arguments.model, dtype=arguments.dtype)
+    try:
+        if arguments.preset:
+            preset = service.preset(arguments.preset)
+            prompt, settings = preset["prompt"], Settings.from_mapping(preset["settings"])
+        else:
+            prompt = arguments.prompt
+            settings = Settings(raw=arguments.raw, **{name: getattr(arguments, name) for name in (*BOUNDS, *CHOICES)})
+        trace = None
+        for trace in service.decode(prompt, settings):
+            if not trace["rounds"]:
+                print(terminal.prefill_line(trace["prefill"], color), flush=True)
+            else:
+                print(*terminal.round_lines(trace["rounds"][-1], color), sep="\n", flush=True)
+    except (SettingsError, NoModel) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print()
+    print(trace["output"]["text"])
+    print()
+    print(*terminal.summary_lines(trace, counts(trace)), sep="\n")
+    if arguments.json:
+        arguments.json.write_text(dumps(trace) + "\n", encoding="utf-8")
+    return 1 if trace["finish_reason"] == "error" else 0
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    import runpy
+
+    runpy.run_path(str(Path(__file__).resolve().parent.parent / "app.py"), run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    sys.exit(main())

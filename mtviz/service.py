@@ -1,0 +1,170 @@
+"""One loaded model for page, command line and API: loads once, guards the device, never leaves a run half-marked.
+
+A run is a generator that the caller pulls, and the device is held only while one step is computed. A visitor who goes
+away simply stops pulling: no thread, lock or flag is left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterator, TypedDict
+
+from mtviz.settings import Settings, SettingsError, check_prompt
+from mtviz.trace import Trace, loads
+
+if TYPE_CHECKING:
+    from mtviz.drafting.protocol import Drafter
+    from mtviz.heads import Heads
+    from mtviz.trunk import Trunk
+
+ASSETS = Path(__file__).resolve().parent.parent / "assets"
+log = logging.getLogger("mtviz")
+
+
+class NoModel(RuntimeError):
+    """No trunk could be loaded. The message says in one sentence what to install."""
+
+
+class Preset(TypedDict):
+    name: str
+    title: str
+    teaches: str
+    prompt: str
+    settings: dict[str, Any]
+
+
+class Status(TypedDict):
+    live: bool  # a model is loaded and can decode
+    loading: bool
+    text: str
+
+
+class Service:
+    """The trunk, its heads, and the recorded traces. Safe to call from many threads.
+
+    Args:
+        model: a path or Hub id; None takes the default trunk.
+        dtype: "bfloat16" or "float32".
+        heads: directory of heads files, one a family.
+    """
+
+    def __init__(self, model: str | None = None, dtype: str = "bfloat16", heads: Path = ASSETS / "heads"):
+        self._model, self._dtype, self._heads_directory = model, dtype, heads
+        self._trunk: Trunk | None = None
+        self._heads: dict[str, Heads] = {}
+        self._problem: str | None = None
+        self._load_seconds = 0.0
+        self._loading = threading.Lock()
+        self._device = threading.Lock()
+
+    # --- what needs no model -------------------------------------------------------------------------------------
+
+    def presets(self) -> list[Preset]:
+        return json.loads((ASSETS / "presets.json").read_text(encoding="utf-8"))
+
+    def preset(self, name: str) -> Preset:
+        """Raises SettingsError for a name that no preset has."""
+        for preset in self.presets():
+            if preset["name"] == name:
+                return preset
+        raise SettingsError("preset", f"there is none named {str(name)[:40]!r}")
+
+    def recorded(self, name: str) -> Trace:
+        """The recorded trace of a preset. Raises SettingsError for a name that no preset has."""
+        path = ASSETS / "traces" / f"{self.preset(name)['name']}.json"
+        return loads(path.read_text(encoding="utf-8"))
+
+    def status(self) -> Status:
+        if self._trunk is not None:
+            heads = ", ".join(sorted(self._heads)) or "none"
+            return {"live": True, "loading": False, "text": f"{self._trunk.name} · {self._trunk.dtype} · {self._trunk.device} · heads: {heads}"}
+        if self._problem is not None:
+            return {"live": False, "loading": False, "text": self._problem}
+        return {"live": False, "loading": True, "text": "the model is still loading; recorded traces play meanwhile"}
+
+    # --- the model -----------------------------------------------------------------------------------------------
+
+    def load(self) -> Trunk:
+        """Load trunk and heads; later calls return at once. Raises NoModel, again on every call, where there is none."""
+        with self._loading:
+            if self._trunk is not None:
+                return self._trunk
+            from mtviz.trunk import TrunkNotFound, load_trunk
+
+            began = time.perf_counter()
+            try:
+                trunk = load_trunk(self._model, dtype=self._dtype)
+            except (TrunkNotFound, OSError, ValueError) as error:
+                self._problem = str(error)
+                raise NoModel(self._problem) from error
+            self._load_heads(trunk)
+            self._trunk, self._problem = trunk, None
+            self._load_seconds = time.perf_counter() - began
+            return trunk
+
+    def load_in_background(self) -> None:
+        threading.Thread(target=self._load_quietly, name="load-model", daemon=True).start()
+
+    def _load_quietly(self) -> None:
+        try:
+            self.load()
+        except NoModel as error:
+            log.warning("%s", error)
+
+    def _load_heads(self, trunk: Trunk) -> None:
+        """Every readable heads file; an unreadable one is refused by name and the others serve."""
+        from mtviz.heads import HeadsError, load_heads
+
+        for path in sorted(self._heads_directory.glob("*.safetensors")):
+            try:
+                heads = load_heads(path, trunk)
+                self._heads[heads.family] = heads
+            except HeadsError as error:
+                log.warning("%s", error)
+
+    def _drafter(self, trunk: Trunk, settings: Settings) -> Drafter | None:
+        from mtviz.drafting.heads import HeadsDrafter
+        from mtviz.drafting.lookup import LookupDrafter
+
+        if settings.drafter == "none" or settings.num_draft_tokens == 0:
+            return None
+        if settings.drafter == "lookup":
+            return LookupDrafter(trunk.vocab_size)
+        if settings.drafter not in self._heads:
+            have = ", ".join([*sorted(self._heads), "lookup", "none"])
+            raise SettingsError("drafter", f"no {settings.drafter} heads are loaded for {trunk.name}; choose one of {have}")
+        return HeadsDrafter(self._heads[settings.drafter], trunk)
+
+    def decode(self, prompt: str, settings: Settings) -> Iterator[Trace]:
+        """Yield the growing Trace: after the prefill and after every round. The last one has a `finish_reason`.
+
+        Raises SettingsError or NoModel before any model work. A failure in a later round is not raised: the Trace keeps
+        the rounds it has and ends with finish_reason "error" and a message.
+        """
+        check_prompt(prompt)
+        from mtviz.decoding.record import decode_trace
+
+        trunk = self.load()
+        traces = decode_trace(trunk, self._drafter(trunk, settings), prompt, settings, load_seconds=self._load_seconds)
+        trace: Trace | None = None
+        while True:
+            try:
+                with self._device:
+                    trace = next(traces)
+            except StopIteration:
+                return
+            except SettingsError:
+                raise
+            except Exception as error:
+                log.exception("decoding failed")
+                if trace is None:
+                    raise
+                trace["finish_reason"] = "error"
+                trace["message"] = f"{type(error).__name__}: {error}"[:500]
+            yield trace
+            if trace["finish_reason"] is not None:
+                return

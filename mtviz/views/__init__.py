@@ -1,0 +1,1 @@
+"""Views: pure functions from a Trace to a chart, text or page."""
