@@ -59,7 +59,8 @@ def decode_trace(
             new_tokens = step.new_tokens
         pieces = [_token(trunk, id_) for id_ in new_tokens]
         trace["output"]["tokens"] += pieces
-        trace["output"]["text"] += decoder.decode(b"".join(text.piece_bytes(piece) for piece in pieces))
+        words = [piece for piece in pieces if piece["id"] not in trunk.end_ids]  # an end token is a sign, not text
+        trace["output"]["text"] += decoder.decode(b"".join(text.piece_bytes(piece) for piece in words))
         trace["finish_reason"] = step.finish_reason
         seconds["total"] += time.perf_counter() - resumed
         yield trace
