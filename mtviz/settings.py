@@ -5,7 +5,6 @@ Every bound is declared once in `BOUNDS`; the sliders, the argument parser and t
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Mapping
 
@@ -101,13 +100,11 @@ class Settings:
 def check_number(name: str, value: Any) -> int | float:
     """Return `value` as an int or float inside `BOUNDS[name]`, or raise `SettingsError`."""
     bound = BOUNDS[name]
-    problem = SettingsError(name, f"must be {bound}; got {_shown(value)}")
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise problem
-    if not math.isfinite(value) or (bound.integer and value != int(value)):
-        raise problem
-    if not bound.low <= value <= bound.high or (bound.low_open and value == bound.low):
-        raise problem
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    # Comparisons alone: they are false for NaN, and exact for integers too large for a float.
+    inside = is_number and bound.low <= value <= bound.high and not (bound.low_open and value == bound.low)
+    if not inside or (bound.integer and value != int(value)):
+        raise SettingsError(name, f"must be {bound}; got {_shown(value)}")
     return int(value) if bound.integer else float(value)
 
 
@@ -128,5 +125,8 @@ def check_prompt(text: Any) -> str:
 
 def _shown(value: Any) -> str:
     """A short, printable form of an untrusted value for an error message."""
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        shown = f"a {type(value).__name__} too large to write"
     return shown if len(shown) <= 40 else shown[:37] + "..."

@@ -1,23 +1,44 @@
-"""A scripted trunk and drafter: real interfaces, tiny laws, no weights. The engine under test is the real one."""
+"""A scripted trunk and drafters: real interfaces, tiny laws, no weights. The engine under test is the real one."""
 
 from __future__ import annotations
 
+import random
+from bisect import bisect_right
+from functools import cache
+from itertools import accumulate
 from typing import Callable, Sequence
 
 import torch
 
-from mtviz.drafting.protocol import Proposal
 from mtviz.decoding import sampling
+from mtviz.drafting.protocol import Proposal
 from mtviz.settings import Settings
 
 Law = Callable[[Sequence[int]], Sequence[float]]
 
 
+def prefix_law(vocab_size: int, seed: int, *, sharpness: float = 2.0) -> Law:
+    """A law that depends on every token so far, the same in every process."""
+
+    @cache
+    def law(prefix: tuple[int, ...]) -> tuple[float, ...]:
+        dice = random.Random(f"{seed} {prefix}")
+        weights = [dice.random() ** (3 * sharpness) + 1e-3 for _ in range(vocab_size)]
+        return tuple(weight / sum(weights) for weight in weights)
+
+    return law
+
+
+def log(probs: torch.Tensor) -> torch.Tensor:
+    """Logits of a law; a token without probability gets a logit that no float64 softmax sees."""
+    return probs.clamp_min(1e-300).log().masked_fill(probs == 0, -torch.inf)
+
+
 class ScriptedCache:
     """Remembers the ids it was fed, so that a test can see exactly what is cached."""
 
-    def __init__(self) -> None:
-        self.ids: list[int] = []
+    def __init__(self, ids: Sequence[int] = ()) -> None:
+        self.ids = list(ids)
 
     @property
     def length(self) -> int:
@@ -29,15 +50,18 @@ class ScriptedCache:
 
 
 class ScriptedTrunk:
-    """A trunk whose law after a sequence is `law(sequence)`. Its hidden state is that law itself, so drafts can be checked."""
+    """A trunk whose law after a sequence is `law(sequence)`, which may be wider than its tokenizer.
+
+    Its hidden state names the sequence that it stands for (`state`), so that a test can tell true states from stale ones.
+    """
 
     name, dtype, device, fingerprint = "scripted", "float32", "cpu", "scripted"
 
-    def __init__(self, law: Law, vocab_size: int, *, end_ids: Sequence[int] = (), context: int = 10_000, head_width: int | None = None):
+    def __init__(self, law: Law, vocab_size: int, *, end_ids: Sequence[int] = (), context: int = 10_000):
         self.law, self.vocab_size, self.context = law, vocab_size, context
-        self.head_width = head_width or vocab_size
         self.end_ids = frozenset(end_ids)
-        self.passes: list[list[int]] = []
+        self.passes: list[list[int]] = []  # the ids of every forward pass
+        self.caches: list[ScriptedCache] = []
 
     def encode(self, text: str, raw: bool = False) -> list[int]:
         return [byte % self.vocab_size for byte in text.encode()]
@@ -46,17 +70,37 @@ class ScriptedTrunk:
         return b"<%d>" % id_
 
     def new_cache(self) -> ScriptedCache:
-        return ScriptedCache()
+        self.caches.append(ScriptedCache())
+        return self.caches[-1]
 
     def forward(self, ids: Sequence[int], cache: ScriptedCache, *, last_only: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
         self.passes.append(list(ids))
-        rows = []
+        laws, states = [], []
         for id_ in ids:
             cache.ids.append(id_)
-            rows.append(torch.tensor(self.law(tuple(cache.ids)), dtype=torch.float64))
-        hidden = torch.stack(rows)
-        logits = hidden.clamp_min(1e-300).log()
-        return (logits[-1:] if last_only else logits), hidden
+            laws.append(self.law(tuple(cache.ids)))
+            states.append(state(cache.ids))
+        assert len(cache.ids) <= self.context, "a pass beyond the context"
+        logits = log(torch.tensor(laws, dtype=torch.float64))
+        return (logits[-1:] if last_only else logits), torch.tensor(states, dtype=torch.float64)
+
+    def probs(self, sequence: Sequence[int]) -> list[float]:
+        """The law after `sequence`, computed with no cache, over the tokenizer's ids."""
+        law = list(self.law(tuple(sequence)))[: self.vocab_size]
+        return [prob / sum(law) for prob in law]
+
+    def greedy(self, prompt: Sequence[int], n: int) -> list[int]:
+        """The `n` tokens after `prompt` with no engine: one argmax at a time."""
+        sequence = list(prompt)
+        for _ in range(n):
+            probs = self.probs(sequence)
+            sequence.append(probs.index(max(probs)))
+        return sequence[len(prompt) :]
+
+
+def state(prefix: Sequence[int]) -> list[float]:
+    """The scripted hidden state after `prefix`: its length, and a number that tells its tokens."""
+    return [len(prefix), random.Random(str(list(prefix))).random()]
 
 
 class ScriptedDrafter:
@@ -66,26 +110,68 @@ class ScriptedDrafter:
 
     def __init__(self, vocab_size: int, *, law: Law | None = None, script: Callable[[Sequence[int], int], list[int]] | None = None, max_draft_tokens: int = 8):
         self.vocab_size, self.law, self.script, self.max_draft_tokens = vocab_size, law, script, max_draft_tokens
-        self.observed: list[int] = []
+        self.start()
 
     def start(self) -> None:
-        self.observed = []
+        self.observed: list[tuple[list[float], int]] = []  # (state, token that followed)
+        self.asked: list[int] = []
 
     def observe(self, hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
         assert len(hidden) == len(next_ids)
-        self.observed += next_ids
+        self.observed += zip(hidden.tolist(), next_ids)
 
     def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
+        self.asked.append(num_draft_tokens)
         if self.script is not None:
             tokens = self.script(sequence, num_draft_tokens)
             probs = torch.zeros(len(tokens), self.vocab_size, dtype=torch.float64)
-            probs[torch.arange(len(tokens)), tokens] = 1.0
+            for row, token in enumerate(tokens):
+                probs[row, min(token, self.vocab_size - 1)] = 1.0
             return Proposal(tokens, probs, probs)
         tokens, laws, raws = [], [], []
         for _ in range(num_draft_tokens):
-            logits = torch.tensor(self.law((*sequence, *tokens)), dtype=torch.float64).clamp_min(1e-300).log()
-            raw, probs = sampling.process(logits[None], settings)
+            raw, probs = sampling.process(log(torch.tensor([self.law((*sequence, *tokens))], dtype=torch.float64)), settings)
             tokens += [int(probs.argmax())] if settings.temperature == 0 else sampling.draw(probs, [uniform()])
             laws.append(probs[0])
             raws.append(raw[0])
         return Proposal(tokens, torch.stack(laws), torch.stack(raws))
+
+
+class MarkovTrunk(ScriptedTrunk):
+    """A trunk whose law depends on the last token alone: row i of `table` (vocabulary, vocabulary) follows token i.
+
+    Made for tens of thousands of runs: the tensors of a pass are built once for each run of ids.
+    """
+
+    def __init__(self, table: torch.Tensor):
+        super().__init__(lambda prefix: table[prefix[-1]].tolist(), len(table))
+        self._logits = cache(lambda ids: log(table)[list(ids)])
+
+    def forward(self, ids: Sequence[int], cache: ScriptedCache, *, last_only: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
+        cache.ids += ids
+        logits = self._logits(tuple(ids))
+        return logits, logits
+
+
+class MarkovDrafter:
+    """Draws each draft from the row of `table` that its predecessor names. For temperature 1 without top-k or top-p."""
+
+    name, max_draft_tokens = "markov", 8
+
+    def __init__(self, table: torch.Tensor):
+        self._cumulative = [list(accumulate(row)) for row in table.tolist()]
+        self._laws = cache(lambda ids: table[list(ids)])
+
+    def start(self) -> None:
+        pass
+
+    def observe(self, hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
+        pass
+
+    def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
+        chain = [sequence[-1]]
+        for _ in range(num_draft_tokens):
+            row = self._cumulative[chain[-1]]
+            chain.append(min(bisect_right(row, uniform()), len(row) - 1))
+        laws = self._laws(tuple(chain[:-1]))
+        return Proposal(chain[1:], laws, laws)
