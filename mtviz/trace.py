@@ -168,9 +168,13 @@ def schema() -> dict[str, Any]:
 
 
 def validate(trace: Any) -> Trace:
-    """Return `trace` if it obeys the schema, else raise `TraceError` naming the first place that does not."""
+    """Return `trace` if it is plain JSON and obeys the schema, else raise `TraceError` saying where it does not."""
     import jsonschema
 
+    try:
+        dumps(trace).encode("utf-8")  # the schema alone would let NaN, infinity and half surrogate pairs through
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TraceError(f"not plain JSON: {error}") from None
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema()).iter_errors(trace))
     if error is not None:
         raise TraceError(f"{error.json_path}: {error.message[:200]}")
@@ -187,14 +191,10 @@ def loads(text: str) -> Trace:
     if len(text) > MAX_TRACE_BYTES:
         raise TraceError(f"{len(text)} characters; at most {MAX_TRACE_BYTES} are read")
     try:
-        parsed = json.loads(text, parse_constant=_refuse_constant)
-    except (json.JSONDecodeError, RecursionError) as error:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise TraceError(f"not JSON: {error}") from None
     return validate(parsed)
-
-
-def _refuse_constant(name: str) -> float:
-    raise TraceError(f"{name} is not allowed in a Trace")
 
 
 # --- counting ----------------------------------------------------------------------------------------------------
@@ -268,9 +268,9 @@ def judge_again(round_: Round, settings: Settings) -> Judgement:
     """Re-judge a stored round under another threshold, rule or shorter length, without the model.
 
     Only this round: under other verdicts the later text would differ too. A length above what was drafted judges what
-    was drafted. The emitted token is given where it is a stored draw of the trunk: the bonus, and under `match` the
-    recovered token. The stored probabilities hold for the temperature and top-k/top-p of the run, so `settings` must
-    keep those.
+    was drafted. The emitted token is given where it is a stored draw of the trunk: the bonus, and under `match` or at
+    temperature 0 the recovered token. The stored probabilities hold for the temperature and top-k/top-p of the run, so
+    `settings` must keep those.
     """
     drafts = round_["drafts"][: settings.num_draft_tokens]
     verdicts: list[Verdict] = []
@@ -299,7 +299,7 @@ def judge_again(round_: Round, settings: Settings) -> Judgement:
     if ended:
         return {"verdicts": verdicts, "accepted": accepted_count, "kind": None, "token": None}
     if rejected:
-        stored = rules.judges_by_match(settings.rule, settings.temperature)
+        stored = settings.rule == "match" or settings.temperature == 0
         token = drafts[accepted_count]["trunk_token"] if stored else None
         return {"verdicts": verdicts, "accepted": accepted_count, "kind": "recovered", "token": token}
     later = round_["drafts"][len(drafts)] if len(drafts) < len(round_["drafts"]) else round_["after"]
