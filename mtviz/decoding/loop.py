@@ -60,6 +60,7 @@ class RoundStep:
     finish_reason: str | None
 
 
+@torch.inference_mode()
 def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], settings: Settings) -> Iterator[PrefillStep | RoundStep]:
     """Yield the prefill, then rounds, until an end token ("stop"), the budget ("length") or the context limit ("context").
 
@@ -102,8 +103,7 @@ def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], setting
         if drafter is None or k <= 0:
             proposal = Proposal([], probs[:0], probs[:0])
         else:
-            proposal = drafter.propose(sequence, min(k, drafter.max_draft_tokens), settings, uniform)
-            _check(proposal, k, trunk.vocab_size)
+            proposal = _checked(drafter.propose(sequence, min(k, drafter.max_draft_tokens), settings, uniform), k, probs)
         k = len(proposal.tokens)
         drafted = time.perf_counter()
 
@@ -138,9 +138,12 @@ def _draw(probs: torch.Tensor, settings: Settings, uniforms: list[float]) -> lis
     return sampling.draw(probs, uniforms)
 
 
-def _check(proposal: Proposal, asked: int, vocab_size: int) -> None:
+def _checked(proposal: Proposal, asked: int, like: torch.Tensor) -> Proposal:
+    """The proposal with its laws in the dtype and on the device of the trunk's laws `like` (n, vocabulary)."""
+    vocab_size = like.shape[-1]
     if len(proposal.tokens) > asked:
         raise ValueError(f"the drafter proposed {len(proposal.tokens)} tokens where {asked} were asked for")
     for token in proposal.tokens:
         if not 0 <= token < vocab_size:
             raise ValueError(f"the drafter proposed id {token}, which the tokenizer (0 to {vocab_size - 1}) lacks")
+    return Proposal(proposal.tokens, proposal.draft_probs.to(like), proposal.raw_draft_probs.to(like))

@@ -53,9 +53,9 @@ def verify(
         entropies: of the target laws, nats, at least k.
         end_ids: an accepted one ends the round; later drafts are discarded and nothing more is emitted.
     """
-    rows = torch.arange(len(tokens))
-    draft_scores = draft_probs[rows, list(tokens)].tolist()
-    target_scores = target_probs[rows, list(tokens)].tolist()
+    drafted = torch.tensor(tokens, dtype=torch.long, device=target_probs.device)[:, None]
+    draft_scores = draft_probs.gather(-1, drafted)[:, 0].tolist()
+    target_scores = target_probs.gather(-1, drafted)[:, 0].tolist()
     for i, token in enumerate(tokens):
         accepted = rules.accepts(
             settings.rule,
