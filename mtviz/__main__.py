@@ -1,8 +1,9 @@
-"""Command line: `python -m mtviz decode | train | corpus | serve`. `--help` after any of them lists its options."""
+"""Command line: `python -m mtviz decode | train | corpus | heads | bench | serve`. `--help` after any of them lists its options."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import sys
 from pathlib import Path
@@ -12,19 +13,27 @@ from mtviz.settings import BOUNDS, CHOICES, DTYPES, Settings, SettingsError
 from mtviz.trace import counts, dumps
 
 
+# Commands whose options live in the room that carries them out; imported only when asked for.
+_OWN_PARSERS = {
+    "train": ("mtviz.training.cli", "train heads on a trunk"),
+    "corpus": ("mtviz.training.generate", "make text for training"),
+    "heads": ("mtviz.evaluation.acceptance", "measure what each family of heads yields"),
+    "bench": ("mtviz.evaluation.benchmark", "measure speed against transformers' generate"),
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mtviz", description=sys.modules["mtviz"].__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_decode(commands.add_parser("decode", help="decode one prompt, round by round"))
-    for name, summary in (("train", "train heads on a trunk"), ("corpus", "make text for training")):
+    for name, (_, summary) in _OWN_PARSERS.items():
         commands.add_parser(name, help=summary, add_help=False)
     serve = commands.add_parser("serve", help="start the page")
     serve.set_defaults(run=_serve)
     arguments, rest = parser.parse_known_args(argv)
-    if arguments.command in ("train", "corpus"):
-        from mtviz.training import cli
-
-        return cli.main(arguments.command, rest)
+    if arguments.command in _OWN_PARSERS:
+        module, _ = _OWN_PARSERS[arguments.command]
+        return importlib.import_module(module).main(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     return arguments.run(arguments)

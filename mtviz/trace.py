@@ -10,7 +10,7 @@ import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Iterable, Literal, NotRequired, Sequence, TypedDict
 
 from mtviz import rules
 from mtviz.settings import Settings
@@ -218,37 +218,41 @@ class Counts(TypedDict):
 
 
 def counts(trace: Trace) -> Counts:
-    longest = max((len(round_["drafts"]) for round_ in trace["rounds"]), default=0)
-    drafted, judged, accepted = ([0] * longest for _ in range(3))
-    emitted, biases = 0, []
-    for round_ in trace["rounds"]:
-        emitted += round_["emitted"] is not None
-        for index, draft in enumerate(round_["drafts"]):
-            verdict = draft["verdict"]
-            drafted[index] += verdict != "discarded"
-            judged[index] += verdict in ("accepted", "rejected")
-            accepted[index] += verdict == "accepted"
-            if draft["bias_tv"] is not None:
-                biases.append(draft["bias_tv"])
-    emitted += sum(accepted)
+    rounds = trace["rounds"]
+    drafted, judged, accepted = count_verdicts([draft["verdict"] for draft in round_["drafts"]] for round_ in rounds)
+    biases = [draft["bias_tv"] for round_ in rounds for draft in round_["drafts"] if draft["bias_tv"] is not None]
+    emitted = sum(accepted) + sum(round_["emitted"] is not None for round_ in rounds)
     new_tokens = len(trace["output"]["tokens"])
     return {
         "new_tokens": new_tokens,
-        "passes": len(trace["rounds"]) + (trace["prefill"] is not None),
-        "rounds": len(trace["rounds"]),
+        "passes": len(rounds) + (trace["prefill"] is not None),
+        "rounds": len(rounds),
         "drafted": sum(drafted),
         "judged": sum(judged),
         "accepted": sum(accepted),
-        "acceptance_rate": _share(sum(accepted), sum(drafted)),
-        "mean_acceptance_length": _share(emitted, len(trace["rounds"])),
-        "tokens_per_second": _share(new_tokens, trace["seconds"]["total"]),
-        "mean_bias_tv": _share(math.fsum(biases), len(biases)),
-        "conditional_acceptance": [_share(a, j) for a, j in zip(accepted, judged)],
-        "survival": [_share(a, d) for a, d in zip(accepted, drafted)],
+        "acceptance_rate": share(sum(accepted), sum(drafted)),
+        "mean_acceptance_length": share(emitted, len(rounds)),
+        "tokens_per_second": share(new_tokens, trace["seconds"]["total"]),
+        "mean_bias_tv": share(math.fsum(biases), len(biases)),
+        "conditional_acceptance": [share(a, j) for a, j in zip(accepted, judged)],
+        "survival": [share(a, d) for a, d in zip(accepted, drafted)],
     }
 
 
-def _share(part: float, whole: float) -> float | None:
+def count_verdicts(rounds: Iterable[Sequence[Verdict]]) -> tuple[list[int], list[int], list[int]]:
+    """How many were drafted, judged and accepted at each position of a proposal, over rounds of verdicts."""
+    drafted, judged, accepted = [], [], []
+    for verdicts in rounds:
+        for counted in (drafted, judged, accepted):
+            counted += [0] * (len(verdicts) - len(counted))
+        for position, verdict in enumerate(verdicts):
+            drafted[position] += verdict != "discarded"
+            judged[position] += verdict in ("accepted", "rejected")
+            accepted[position] += verdict == "accepted"
+    return drafted, judged, accepted
+
+
+def share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
