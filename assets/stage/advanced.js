@@ -1,0 +1,46 @@
+// The Advanced drawer: rules by name and every other setting, with the bounds that the settings declare.
+
+import { h } from './dom.js';
+import { createPanel } from './panel.js';
+
+const NUMBERS = ['num_draft_tokens', 'threshold', 'temperature', 'top_k', 'top_p', 'seed', 'max_new_tokens', 'epsilon', 'delta'];
+
+export function createAdvanced(t, config, knobs) {
+  const inputs = {};
+  const choices = config.choices ?? { rule: ['ratio', 'speculative', 'match', 'typical'], drafter: ['mtp', 'lookup', 'none'] };
+  const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('advanced.label'));
+  const panel = createPanel(button, 'advanced', h('h3', {}, t('advanced.label')),
+    group('rule'), group('drafter'), h('div', { class: 'numbers' }, ...NUMBERS.map(number)), raw());
+
+  function group(field) {
+    const options = choices[field].map((value) => {
+      const input = h('input', { type: 'radio', name: `mtviz-${field}`, value, onchange: () => knobs.set(field, value) });
+      (inputs[field] ??= []).push(input);
+      return h('label', { class: 'choice' }, input, h('b', {}, t(`${field}.${value}`)), h('span', {}, t(`${field}.${value}.tip`)));
+    });
+    return h('fieldset', { 'data-field': field }, h('legend', {}, t(`field.${field}`)), ...options);
+  }
+
+  function number(field) {
+    const { low, high, step } = config.bounds[field];
+    const input = h('input', { type: 'number', min: low, max: high, step: step < 1 ? 'any' : step, 'data-field': field,
+      onchange: () => knobs.set(field, input.value === '' ? null : Number(input.value)) });
+    inputs[field] = input;
+    return h('label', { class: 'number', title: t(`field.${field}.tip`) }, h('span', {}, t(`field.${field}`)), input);
+  }
+
+  function raw() {
+    const input = h('input', { type: 'checkbox', 'data-field': 'raw', onchange: () => knobs.set('raw', input.checked) });
+    inputs.raw = input;
+    return h('label', { class: 'choice' }, input, h('b', {}, t('field.raw')), h('span', {}, t('field.raw.tip')));
+  }
+
+  return {
+    root: h('div', { class: 'advanced-box' }, button, panel),
+    update() {
+      for (const field of ['rule', 'drafter']) inputs[field].forEach((input) => { input.checked = input.value === knobs.settings[field]; });
+      for (const field of NUMBERS) inputs[field].value = knobs.settings[field] ?? '';
+      inputs.raw.checked = knobs.settings.raw;
+    },
+  };
+}

@@ -1,0 +1,76 @@
+// The bar: prompt with its examples, Exact or Loose, Decode. On a phone it is the sheet at the bottom edge.
+
+import { h, setText } from './dom.js';
+import { createAdvanced } from './advanced.js';
+import { createPanel } from './panel.js';
+import { isExact } from './knobs.js';
+
+export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPreset }) {
+  const prompt = h('textarea', { class: 'prompt-input', rows: 1, 'aria-label': t('prompt.label'), placeholder: t('prompt.label'), 'data-field': 'prompt', spellcheck: 'false' });
+  const examplesButton = h('button', { type: 'button', class: 'quiet examples-button', title: t('examples.title') }, t('examples.label'), ' ▾');
+  const examples = createPanel(examplesButton, 'examples', ...config.presets.map((preset) => {
+    const choice = h('button', { type: 'button', class: 'example', 'data-preset': preset.name }, h('b', {}, preset.title), h('span', {}, preset.teaches));
+    choice.addEventListener('click', () => {
+      examples.hidePopover();
+      onPreset(preset.name);
+    });
+    return choice;
+  }));
+  const exact = radio('exact', t('mode.exact'), t('mode.exact.tip'));
+  const loose = radio('loose', t('mode.loose'), t('mode.loose.tip'));
+  const mode = h('div', { class: 'switch', role: 'radiogroup', 'aria-label': t('mode.label'), 'data-field': 'rule' }, exact.root, loose.root);
+  exact.input.addEventListener('change', () => knobs.setExact(true));
+  loose.input.addEventListener('change', () => knobs.setExact(false));
+
+  const decode = h('button', { type: 'submit', class: 'decode' });
+  const advanced = createAdvanced(t, config, knobs);
+  const more = h('button', { type: 'button', class: 'quiet sheet-button', 'aria-expanded': 'false' }, t('sheet.open'));
+  const root = h('form', { class: 'bar' },
+    h('div', { class: 'prompt-box' }, prompt, examplesButton, examples), mode, advanced.root, more, decode);
+  more.addEventListener('click', () => more.setAttribute('aria-expanded', root.classList.toggle('open')));
+
+  let busy = false;
+  const submit = (event) => {
+    event?.preventDefault();
+    if (busy) onStop();
+    else onDecode();
+  };
+  root.addEventListener('submit', submit);
+  prompt.addEventListener('input', () => {
+    knobs.prompt = prompt.value;
+    fit();
+  });
+  prompt.addEventListener('keydown', (event) => {
+    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event);
+  });
+  function fit() {
+    prompt.style.height = 'auto';
+    prompt.style.height = `${Math.min(prompt.scrollHeight + 2, 110)}px`;
+  }
+
+  function update() {
+    if (prompt.value !== knobs.prompt) {
+      prompt.value = knobs.prompt;
+      prompt.title = knobs.prompt;
+    }
+    exact.input.checked = isExact(knobs.settings);
+    loose.input.checked = !exact.input.checked;
+    advanced.update();
+  }
+
+  return {
+    root, update,
+    setBusy(now) {
+      busy = now;
+      setText(decode, t(now ? 'stop' : 'decode'));
+      decode.classList.toggle('stop', now);
+      decode.disabled = !canDecode;
+    },
+    setChanged(changed) { decode.classList.toggle('changed', changed); },
+  };
+}
+
+function radio(value, label, tip) {
+  const input = h('input', { type: 'radio', name: 'mtviz-mode', value });
+  return { input, root: h('label', { title: tip }, input, h('span', {}, label)) };
+}

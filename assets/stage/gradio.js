@@ -1,0 +1,48 @@
+// Glue between Gradio's component and the stage. `element`, `props`, `trigger`, `server` and `watch` are Gradio's.
+//
+// The component's value is text, one JSON value a line: first a Trace without rounds, then one line a round, last how it
+// ended. Text that only grows is sent as its new end, and is parsed once; a nested value would be compared and copied
+// whole at every round.
+function readGrowingTrace(onUpdate) {
+  let head = '';
+  let consumed = 0;
+  let state = null;
+  return (value) => {
+    if (typeof value !== 'string') return;
+    const firstLine = value.slice(0, value.indexOf('\n') + 1);
+    if (firstLine !== head) {
+      head = firstLine;
+      consumed = 0;
+      state = null;
+    }
+    const end = value.lastIndexOf('\n') + 1;
+    if (end <= consumed) return;
+    for (const line of value.slice(consumed, end).split('\n')) {
+      if (!line) continue;
+      const event = JSON.parse(line);
+      if (event.round) state.trace.rounds.push(event.round);
+      else if (event.end) Object.assign(state.trace, event.end), (state.busy = false);
+      else state = event;
+    }
+    consumed = end;
+    onUpdate(state);
+  };
+}
+
+function connectStage() {
+  const stage = mountStage(element.querySelector('.mtviz-stage'), {
+    config: JSON.parse(props.config),
+    canDecode: true,
+    decode: (payload) => trigger('decode', payload),
+    stop: () => trigger('halt'),
+    loadPreset: async (name) => JSON.parse(await server.recorded(name)),
+  });
+  const read = readGrowingTrace((update) => stage.show(update));
+  watch('value', () => read(props.value));
+  const askStatus = async () => {
+    const status = await server.status(null);
+    stage.show({ status });
+    if (status.loading) setTimeout(askStatus, 1500);
+  };
+  askStatus();
+}

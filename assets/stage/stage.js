@@ -1,0 +1,234 @@
+// The stage put together: data comes in by `show`, the visitor's wishes go out by `host`.
+
+import { asksWhatIf, createKnobs, differs } from './knobs.js';
+import { captionAt, roundSentence } from './narrate.js';
+import { createBar } from './bar.js';
+import { createBrace } from './brace.js';
+import { createColumns } from './columns.js';
+import { createFlight } from './flight.js';
+import { createMeters } from './meters.js';
+import { createPlayer } from './player.js';
+import { createRail } from './rail.js';
+import { createRun, endOf, extendRun, locate, openingPass, reJudged } from './run.js';
+import { createSentence } from './sentence.js';
+import { createStrings, pickLanguage } from './strings.js';
+import { createStrip } from './strip.js';
+import { createTally } from './tally.js';
+import { createTransport } from './transport.js';
+import { formatMs } from './format.js';
+import { frame } from './frame.js';
+import { h, setData, setText } from './dom.js';
+import { PHASES } from './time.js';
+
+const OPENING_ROUNDS = 4;
+
+export function mountStage(root, host) {
+  const { config } = host;
+  const language = pickLanguage(config.strings, config.language);
+  const t = createStrings(config.strings, language);
+  const leaving = new AbortController();
+  const still = matchMedia('(prefers-reduced-motion: reduce)');
+  const knobs = createKnobs(config.defaults);
+  let run = null;
+  let source = 'recorded';
+  let stopped = false; // updates of a stopped run that are still on their way are not shown
+  let knobsMoved = false;
+  let whatIf = null;
+  let spoken = null;
+
+  const headline = h('h2', { class: 'headline' });
+  const status = h('span', { class: 'status', tabindex: 0, role: 'status' });
+  const error = h('div', { class: 'error', role: 'alert', hidden: true });
+  const caption = h('p', { class: 'caption' });
+  const phases = PHASES.map((name) => h('li', {}, t(`phase.${name}`)));
+  const badge = h('span', { class: 'badge' });
+  const live = h('div', { class: 'unseen', 'aria-live': 'polite' });
+
+  const bar = createBar(t, {
+    config, knobs, canDecode: host.canDecode, onStop: stop,
+    onDecode: decode, onPreset: async (name) => open(await host.loadPreset(name), name),
+  });
+  const sentence = createSentence(t);
+  const tally = createTally(t);
+  const columns = createColumns(t);
+  const flight = createFlight(columns, sentence);
+  const rail = createRail(t, { bounds: config.bounds, knobs });
+  const brace = createBrace(t, { bounds: config.bounds, knobs });
+  const meters = createMeters(t);
+  const strip = createStrip(t, { seek: (at) => player.seek(at), colours });
+  const player = createPlayer({ draw, changed, still: () => still.matches });
+  const transport = createTransport(t, player, strip);
+
+  root.lang = language;
+  root.replaceChildren(
+    h('div', { class: 'top' }, headline, badge, status), bar.root, error,
+    h('div', { class: 'story' }, sentence.box, tally.root),
+    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption),
+    h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
+    meters.root, transport.root, live);
+
+  function slots() {
+    return Math.max(run.slots, whatIf || !player.playing ? knobs.settings.num_draft_tokens : 0);
+  }
+
+  function draw(pass, ms) {
+    const shown = whatIf ?? pass;
+    const state = frame(shown.view, shown.marks, whatIf ? shown.marks.end : ms);
+    const { settings } = shown.view;
+    rail.update(whatIf ? knobs.settings : settings, run.trace.settings);
+    brace.update(Math.max(slots(), shown.view.drafts.length));
+    columns.apply(shown, state, slots(), t('band', { n: shown.view.drafts.length, ms: formatMs(shown.view.seconds.verify) }));
+    sentence.apply(shown, state);
+    flight.apply(shown.view, state);
+    meters.apply(shown, state);
+    tally.apply(pass, state.counted);
+    const place = t(pass.view.kind === 'prefill' ? 'where.prefill' : 'where', { round: pass.view.index + 1, rounds: run.trace.rounds.length });
+    strip.apply(pass, ms, place);
+    transport.update(place);
+    phases.forEach((item, i) => setData(item, 'state', i < state.phase ? 'done' : i === state.phase ? 'now' : 'later'));
+    setText(caption, captionAt(t, shown, state));
+    if (state.counted && spoken !== shown && (!player.playing || player.speed === 1)) {
+      spoken = shown;
+      setText(live, roundSentence(t, shown));
+    }
+  }
+
+  // Playing or halting, or a knob moved: while halted, knobs that differ from the run ask a what-if of this round.
+  function changed() {
+    if (!run?.passes.length) return;
+    const { pass } = locate(run, player.t);
+    const asked = !player.playing && knobsMoved && pass.round && asksWhatIf(knobs.settings, run.trace.settings);
+    whatIf = asked ? reJudged(run, pass, knobs.settings) : null;
+    setData(root, 'whatif', whatIf ? 'yes' : 'no');
+    setText(badge, whatIf ? t('whatif.badge') : t(`source.${source}`));
+    setData(badge, 'kind', whatIf ? 'whatif' : source);
+    const n = run.trace.settings.drafter === 'none' ? 0 : run.trace.settings.num_draft_tokens;
+    setText(headline, n ? t('headline', { n, number: t(`number.${n}`) }) : t('headline.plain'));
+    bar.setChanged(differs(knobs.settings, run.trace.settings) || knobs.prompt !== run.trace.prompt.text);
+    flight.forget();
+  }
+  knobs.onChange((field) => {
+    knobsMoved = field !== 'load';
+    bar.update();
+    if (field === 'load' || !run?.passes.length) return;
+    if (player.playing) player.pause();
+    changed();
+    player.show();
+  });
+
+  function begin(key, trace, from) {
+    run = createRun(key, trace);
+    source = from;
+    player.waiting = from === 'live' && trace.finish_reason === null;
+    sentence.begin(run);
+    sentence.append(run.passes);
+    tally.begin(run);
+    strip.begin(run);
+    player.run = run;
+    player.t = 0;
+  }
+
+  // A recorded run: its settings go to the knobs, and it plays from its start.
+  function open(trace, name) {
+    showError(null);
+    knobs.load(trace.prompt.text, trace.settings);
+    begin(`recorded ${name}`, trace, 'recorded');
+    player.play();
+  }
+
+  function decode() {
+    showError(null);
+    bar.setBusy(true);
+    stopped = false;
+    host.decode({ prompt: knobs.prompt, settings: { ...knobs.settings } });
+  }
+
+  function stop() {
+    stopped = true;
+    player.waiting = false;
+    bar.setBusy(false);
+    host.stop();
+  }
+
+  function showError(problem) {
+    root.querySelectorAll('[aria-invalid]').forEach((element) => element.removeAttribute('aria-invalid'));
+    error.hidden = !problem;
+    setText(error, problem?.message ?? '');
+    if (problem?.field) root.querySelectorAll(`[data-field="${CSS.escape(problem.field)}"]`).forEach((element) => element.setAttribute('aria-invalid', 'true'));
+  }
+
+  function show(value) {
+    if (!value) return;
+    if (value.status) {
+      setText(status, value.status.text);
+      setData(status, 'live', value.status.live ? 'yes' : 'no');
+      status.title = value.status.text;
+    }
+    if ('error' in value || value.trace) showError(value.error ?? null);
+    if (stopped && value.run !== undefined) return;
+    if (value.busy !== undefined) bar.setBusy(value.busy);
+    const { trace } = value;
+    if (!trace) return;
+    if (run?.key !== value.run || trace.rounds.length < run.trace.rounds.length) {
+      begin(value.run, trace, value.source ?? 'live');
+      if (run.passes.length) player.play();
+    } else {
+      const fresh = extendRun(run, trace);
+      sentence.append(fresh);
+      strip.append(fresh);
+      if (fresh.length === run.passes.length) player.play();
+    }
+    player.waiting = Boolean(value.busy) && trace.finish_reason === null;
+    if (trace.finish_reason === 'error' && trace.message) showError({ message: trace.message });
+    player.resume();
+    player.show();
+  }
+
+  function colours() {
+    const style = getComputedStyle(root);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    return { accepted: colour('--accepted'), rejected: colour('--rejected'), target: colour('--trunk'), muted: colour('--muted') };
+  }
+
+  function relayOut() {
+    flight.forget();
+    strip.redraw();
+    player.show();
+  }
+  const sizes = new ResizeObserver(relayOut);
+  sizes.observe(root);
+  const themes = new MutationObserver(relayOut);
+  for (const element of [document.documentElement, document.body]) themes.observe(element, { attributes: true, attributeFilter: ['class'] });
+  sentence.box.addEventListener('scroll', () => flight.forget());
+
+  document.addEventListener('keydown', (event) => {
+    const { target } = event;
+    if (!root.offsetParent || (target !== document.body && !root.contains(target))) return;
+    if (target.closest?.('input, textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
+    if (transport.key(event)) event.preventDefault();
+  }, { signal: leaving.signal });
+
+  bar.setBusy(false);
+  show({ status: config.status });
+  if (config.first) {
+    knobs.load(config.first.prompt.text, config.first.settings);
+    begin('first', config.first, 'recorded');
+    const opening = openingPass(run);
+    player.t = opening.start;
+    if (still.matches) player.seek(endOf(opening));
+    else player.play(endOf(run.passes[Math.min(opening.at + OPENING_ROUNDS, run.passes.length) - 1]));
+  } else {
+    bar.update();
+  }
+
+  return {
+    show,
+    destroy() {
+      leaving.abort();
+      sizes.disconnect();
+      themes.disconnect();
+      player.destroy();
+      root.replaceChildren();
+    },
+  };
+}

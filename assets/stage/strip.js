@@ -1,0 +1,109 @@
+// The film strip: a column of squares for each pass, what it emitted standing solid from the ground up. One canvas, and new
+// passes are added to what is drawn.
+
+import { clamp, h, setVar } from './dom.js';
+
+const WIDEST = 15;
+const FIRST_CAPACITY = 48;
+
+export function createStrip(t, { seek, colours }) {
+  const canvas = h('canvas', { 'aria-hidden': 'true' });
+  const veil = h('div', { class: 'strip-veil' });
+  const head = h('div', { class: 'strip-head' });
+  const root = h('div', { class: 'strip', role: 'slider', tabindex: 0, 'aria-label': t('strip.label'), 'aria-valuemin': 0 }, canvas, veil, head);
+  const pen = canvas.getContext('2d');
+  let run = null;
+  let capacity = FIRST_CAPACITY;
+  let size = { width: 0, height: 0, step: 0, square: 0 };
+
+  function measure() {
+    const scale = Math.min(2, devicePixelRatio || 1);
+    const { clientWidth: width, clientHeight: height } = root;
+    if (!width || !run) return;
+    canvas.width = width * scale;
+    canvas.height = height * scale;
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    const rows = Math.max(run.slots + 1, ...run.passes.slice(0, 9).map(({ view }) => view.drafts.length + 1), 3);
+    const step = Math.min(WIDEST, width / capacity);
+    size = { width, height, step, square: Math.min(step - (step > 4 ? 2 : 0.5), (height - 2) / rows - 2) };
+    run.passes.forEach(drawPass);
+  }
+
+  function drawPass({ view, at }) {
+    const { step, square, height } = size;
+    if (!step) return;
+    const palette = colours();
+    const x = at * step + (step - square) / 2;
+    const rejected = view.drafts.slice(view.accepted);
+    const kinds = [...Array(view.accepted).fill('accepted'), ...(view.emitted ? [view.emitted.kind] : []), ...rejected.map(({ verdict }) => verdict)];
+    kinds.forEach((kind, row) => drawSquare(pen, palette, kind, x, height - 1 - (row + 1) * (square + 2) + 2, square));
+  }
+
+  function seekAt(event) {
+    const x = clamp(event.clientX - root.getBoundingClientRect().left, 0, size.step * run.passes.length - 0.01);
+    const pass = run.passes[Math.floor(x / size.step)];
+    seek(pass.start + (x / size.step - pass.at) * pass.marks.rest);
+  }
+
+  root.addEventListener('pointerdown', (event) => {
+    if (!run?.passes.length) return;
+    root.setPointerCapture(event.pointerId);
+    seekAt(event);
+  });
+  root.addEventListener('pointermove', (event) => root.hasPointerCapture(event.pointerId) && seekAt(event));
+
+  return {
+    root, redraw: measure,
+    begin(next) {
+      run = next;
+      capacity = FIRST_CAPACITY;
+      while (capacity < run.passes.length) capacity *= 2;
+      measure();
+    },
+    append(passes) {
+      if (run.passes.length <= capacity) return passes.forEach(drawPass);
+      while (capacity < run.passes.length) capacity *= 2;
+      measure();
+    },
+    apply(pass, ms, text) {
+      const x = (pass.at + clamp(ms / pass.marks.rest, 0, 1)) * size.step;
+      setVar(root, '--x', `${x.toFixed(1)}px`);
+      root.setAttribute('aria-valuemax', run.passes.length);
+      root.setAttribute('aria-valuenow', pass.at + 1);
+      root.setAttribute('aria-valuetext', text);
+    },
+  };
+}
+
+// Sign and pattern tell the five verdicts apart without colour.
+function drawSquare(pen, palette, kind, x, y, s) {
+  pen.lineWidth = 1.2;
+  pen.setLineDash([]);
+  if (kind === 'accepted') {
+    pen.fillStyle = palette.accepted;
+    pen.fillRect(x, y, s, s);
+  } else if (kind === 'rejected') {
+    pen.strokeStyle = palette.rejected;
+    pen.strokeRect(x + 0.6, y + 0.6, s - 1.2, s - 1.2);
+    pen.beginPath();
+    for (let d = s > 8 ? 4 : s; d < 2 * s; d += s > 8 ? 4 : s) {
+      pen.moveTo(x + Math.max(0, d - s), y + Math.min(s, d));
+      pen.lineTo(x + Math.min(s, d), y + Math.max(0, d - s));
+    }
+    pen.stroke();
+  } else if (kind === 'unjudged' || kind === 'discarded') {
+    pen.strokeStyle = palette.muted;
+    pen.setLineDash([1.5, 2]);
+    pen.strokeRect(x + 0.6, y + 0.6, s - 1.2, s - 1.2);
+    if (kind === 'discarded') pen.strokeRect(x + s / 2, y, 0, s);
+  } else {
+    pen.fillStyle = palette.target;
+    pen.fillRect(x, y, s, s);
+    if (s < 8) return;
+    pen.fillStyle = '#fff';
+    pen.font = `${Math.round(s * 0.8)}px sans-serif`;
+    pen.textAlign = 'center';
+    pen.textBaseline = 'middle';
+    pen.fillText({ recovered: '◆', bonus: '★', first: '▶' }[kind], x + s / 2, y + s / 2 + 0.5);
+  }
+}

@@ -1,0 +1,48 @@
+// The one big number, tokens per trunk pass, and the panel with every count and its definition.
+
+import { counts, share } from './counts.js';
+import { h, setText } from './dom.js';
+import { createPanel } from './panel.js';
+import { formatMean } from './format.js';
+
+const LISTED = ['mean_acceptance_length', 'acceptance_rate', 'accepted', 'judged', 'drafted', 'rounds', 'passes', 'new_tokens', 'tokens_per_second', 'mean_bias_tv'];
+
+export function createTally(t) {
+  const number = h('span', { class: 'big-number' });
+  const source = h('span', { class: 'big-source' });
+  const button = h('button', { type: 'button', class: 'big', title: t('count.mean_acceptance_length.definition') },
+    number, h('span', { class: 'big-name' }, t('big.name')), source);
+  const list = h('dl', {});
+  const scope = h('p', { class: 'panel-note' });
+  const panel = createPanel(button, 'counts', h('h3', {}, t('counts.title')), scope, list);
+  let run = null;
+  panel.addEventListener('beforetoggle', () => run && fill());
+
+  function fill() {
+    const all = counts(run.trace);
+    setText(scope, t('counts.scope', { rounds: all.rounds }));
+    const rows = LISTED.flatMap((name) => [
+      h('dt', {}, t(`count.${name}`)), h('dd', { class: 'value' }, countText(name, all[name])), h('dd', { class: 'definition' }, t(`count.${name}.definition`))]);
+    for (const name of ['conditional_acceptance', 'survival']) {
+      rows.push(h('dt', {}, t(`count.${name}`)), h('dd', { class: 'value' }, all[name].map(formatMean).join(' · ') || '–'), h('dd', { class: 'definition' }, t(`count.${name}.definition`)));
+    }
+    list.replaceChildren(...rows);
+  }
+
+  return {
+    root: h('div', { class: 'big-box' }, button, panel),
+    begin(next) { run = next; },
+    apply(pass, counted) {
+      const before = run.passes[pass.at - 1]?.totals ?? { emitted: 0, rounds: 0 };
+      const { emitted, rounds } = counted ? pass.totals : before;
+      setText(number, formatMean(share(emitted, rounds)));
+      setText(source, t('big.source', { emitted, rounds, n: emitted }));
+    },
+  };
+}
+
+function countText(name, value) {
+  if (value === null) return '–';
+  if (Number.isInteger(value)) return String(value);
+  return name === 'mean_bias_tv' ? value.toPrecision(2) : value.toFixed(2);
+}

@@ -1,0 +1,51 @@
+// What the stage draws of one trunk pass, read from the Trace: the prefill first, then each round.
+
+import { judgeAgain, gateOf } from './judge.js';
+import { decodeToken } from './utf8.js';
+
+export function prefillView(trace) {
+  const { token, prob, seconds, length } = trace.prefill;
+  return withPieces({
+    kind: 'prefill', index: -1, settings: trace.settings, drafts: [], after: null, whatIf: false,
+    emitted: { kind: 'first', token, prob },
+    cache: { before: 0, peak: length, after: length }, seconds: { draft: 0, verify: seconds },
+  }, []);
+}
+
+// `pending`: bytes of a character that the text before this round left unfinished.
+export function roundView(round, settings, pending) {
+  return withPieces({
+    kind: 'round', index: round.index, settings, drafts: round.drafts, after: round.after, whatIf: false,
+    emitted: round.emitted, cache: round.cache, seconds: round.seconds,
+  }, pending);
+}
+
+// The same round under other settings, from the stored numbers alone. A token that the engine would draw anew is null.
+export function whatIfView(round, settings, pending) {
+  const judgement = judgeAgain(round, settings);
+  const drafts = judgement.verdicts.map((verdict, i) => ({ ...round.drafts[i], verdict, gate: gateOf(round.drafts[i], settings) }));
+  const at = round.drafts[judgement.accepted] ?? round.after;
+  const prob = judgement.token && at.top_target.find(({ token }) => token.id === judgement.token.id)?.prob;
+  return withPieces({
+    kind: 'round', index: round.index, settings, drafts, after: round.after, whatIf: true,
+    emitted: judgement.kind && { kind: judgement.kind, token: judgement.token, prob: prob ?? null },
+    cache: { ...round.cache, after: round.cache.before + judgement.accepted + (judgement.kind ? 1 : 0) },
+    seconds: round.seconds,
+  }, pending);
+}
+
+// Adds the counts that timing needs, and each token's text as it continues the text before it.
+function withPieces(view, pending) {
+  const accepted = view.drafts.filter(({ verdict }) => verdict === 'accepted').length;
+  const rejected = view.drafts.some(({ verdict }) => verdict === 'rejected');
+  let held = pending;
+  let kept = pending;
+  const pieces = view.drafts.map(({ token }, i) => {
+    const piece = decodeToken(token, held);
+    held = piece.pending;
+    if (i < accepted) kept = held;
+    return piece;
+  });
+  const emittedPiece = view.emitted?.token ? decodeToken(view.emitted.token, kept) : null;
+  return { ...view, accepted, judged: accepted + rejected, pieces, emittedPiece, pending, left: emittedPiece?.pending ?? kept };
+}
