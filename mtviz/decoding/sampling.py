@@ -44,12 +44,9 @@ def draw(probs: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
     A token of probability 0 is never drawn. Rows need not be normalised, only have positive mass.
     """
     cumulative = probs.cumsum(-1)
-    total = cumulative[:, -1:].contiguous()
-    targets = torch.tensor([uniforms], dtype=probs.dtype, device=probs.device).mT * total
-    tokens = torch.searchsorted(cumulative, targets, right=True)
-    # Rounding can carry a uniform next to 1 past the last token that has any mass.
-    last_possible = torch.searchsorted(cumulative, total)
-    return torch.minimum(tokens, last_possible)[:, 0].tolist()
+    uniform = torch.tensor([uniforms], dtype=probs.dtype, device=probs.device).mT
+    # In float64 u * total < total for every u < 1: the first entry above it is there, and it has mass.
+    return torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)[:, 0].tolist()
 
 
 def residual(target_probs: torch.Tensor, draft_probs: torch.Tensor) -> torch.Tensor:
