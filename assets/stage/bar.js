@@ -25,8 +25,10 @@ export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPre
   const decode = h('button', { type: 'submit', class: 'decode' });
   const advanced = createAdvanced(t, config, knobs);
   const more = h('button', { type: 'button', class: 'quiet sheet-button', 'aria-expanded': 'false' }, t('sheet.open'));
+  const ranges = ['num_draft_tokens', 'threshold'].map((field) => range(t, field, config.bounds[field], knobs));
   const root = h('form', { class: 'bar' },
-    h('div', { class: 'prompt-box' }, prompt, examplesButton, examples), mode, advanced.root, more, decode);
+    h('div', { class: 'prompt-box' }, prompt, examplesButton, examples), h('div', { class: 'sheet-ranges' }, ...ranges.map((one) => one.root)),
+    mode, advanced.root, more, decode);
   more.addEventListener('click', () => more.setAttribute('aria-expanded', root.classList.toggle('open')));
 
   let busy = false;
@@ -56,6 +58,7 @@ export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPre
     exact.input.checked = isExact(knobs.settings);
     loose.input.checked = !exact.input.checked;
     advanced.update();
+    ranges.forEach((one) => one.update());
   }
 
   return {
@@ -67,6 +70,20 @@ export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPre
       decode.disabled = !canDecode;
     },
     setChanged(changed) { decode.classList.toggle('changed', changed); },
+  };
+}
+
+// On a phone the rail and the brace have no room: the same two knobs as plain sliders in the sheet.
+function range(t, field, { low, high, integer, step }, knobs) {
+  const input = h('input', { type: 'range', min: integer || step >= 1 ? low : low + 0.01, max: high, step: integer || step >= 1 ? 1 : 0.01, 'data-field': field });
+  const value = h('output', {});
+  input.addEventListener('input', () => knobs.set(field, Number(input.value)));
+  return {
+    root: h('label', { title: t(`field.${field}.tip`) }, h('span', {}, t(`field.${field}`)), input, value),
+    update() {
+      input.value = knobs.settings[field];
+      setText(value, String(knobs.settings[field]));
+    },
   };
 }
 

@@ -2,11 +2,11 @@
 // trunk's one pass across all of them, and the column of the token that the trunk itself emits.
 
 import { h, setData, setText, setVar } from './dom.js';
-import { fillChip } from './token.js';
+import { fillChip, quoted } from './token.js';
 import { formatPair, formatProb, formatRatio } from './format.js';
 import { judgesByMatch } from './judge.js';
 
-export const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', discarded: '⊘', recovered: '◆', bonus: '★', first: '▶' };
+export const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', discarded: '⊘', recovered: '◆', bonus: '★', first: '▶', plain: '▶' };
 const ZOOMS = [1, 5, 20, 100, 1000];
 
 export function createColumns(t) {
@@ -102,6 +102,7 @@ function fillColumn(column, draft, view, t) {
   setVar(column.root, '--draft', draft.draft_prob * zoom);
   setVar(column.root, '--target', draft.target_prob * zoom);
   setVar(column.root, '--gate', (draft.gate ?? 0) * zoom);
+  setVar(column.root, '--target-label', labelHeight(draft.target_prob * zoom, (draft.gate ?? 0) * zoom));
   setText(column.zoom, zoom === 1 ? '' : `×${zoom}`);
   setText(column.draftFigure, formatProb(draft.draft_prob));
   setText(column.targetFigure, formatProb(draft.target_prob));
@@ -116,13 +117,18 @@ function fillColumn(column, draft, view, t) {
   setVar(column.root, '--fly-y', '0px');
 }
 
+// A figure stands on its bar, and on the notch where that is just above the bar and would cross it.
+function labelHeight(bar, notch) {
+  return notch > bar - 0.02 && notch - bar < 0.13 ? notch + 0.02 : bar;
+}
+
 // What is written under a column: the number that is held against the rule's, and their relation where it was judged.
 export function comparison(draft, settings) {
   const judged = draft.verdict === 'accepted' || draft.verdict === 'rejected';
   const passed = draft.verdict === 'accepted';
   if (judgesByMatch(settings.rule, settings.temperature)) return { left: formatRatio(draft.ratio), relation: '', right: '' };
   if (settings.rule === 'typical') {
-    const [left, right] = [formatProb(draft.target_prob), formatProb(draft.gate)];
+    const [left, right] = formatPair(draft.target_prob, draft.gate, formatProb);
     return { left, relation: judged ? (passed ? '≥' : '<') : '·', right };
   }
   if (draft.ratio === null) return { left: formatProb(draft.target_prob), relation: judged ? (passed ? '>' : '≤') : '·', right: '0' };
@@ -170,10 +176,13 @@ function fillEmitted(emitted, view, t) {
     else setText(element, view.emitted ? t('emitted.redrawn') : t('emitted.none'));
   }
   setVar(root, '--target', view.emitted?.prob ?? 0);
+  setVar(root, '--target-label', view.emitted?.prob ?? 0);
   setText(emitted.targetFigure, view.emitted?.prob == null ? '' : formatProb(view.emitted.prob));
-  setText(emitted.sign, view.emitted ? SIGNS[view.emitted.kind] : '');
-  setText(emitted.kind, view.emitted ? t(`emitted.${view.emitted.kind}`) : '');
-  setText(emitted.why, view.emitted ? t(view.drafts.length ? `emitted.${view.emitted.kind}.why` : 'emitted.plain.why') : '');
+  const kind = view.kind === 'round' && !view.drafts.length ? 'plain' : view.emitted?.kind;
+  const instead = view.emitted?.kind === 'recovered' ? quoted(view.drafts[view.accepted].token) : '';
+  setText(emitted.sign, view.emitted ? SIGNS[kind] : '');
+  setText(emitted.kind, view.emitted ? t(`emitted.${kind}`) : '');
+  setText(emitted.why, view.emitted ? t(`emitted.${kind}.why`, { instead }) : '');
   setVar(root, '--fly-x', '0px');
   setVar(root, '--fly-y', '0px');
 }

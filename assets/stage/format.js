@@ -15,10 +15,10 @@ export function formatRatio(value) {
 }
 
 // Two numbers that are compared: digits are added until they look different, where they are.
-export function formatPair(left, right) {
-  let digits = 2;
-  while (left !== right && digits < 9 && left.toFixed(digits) === right.toFixed(digits)) digits += 1;
-  return digits === 2 ? [formatRatio(left), formatRatio(right)] : [left.toFixed(digits), right.toFixed(digits)];
+export function formatPair(left, right, format = formatRatio) {
+  let pair = [format(left), format(right)];
+  for (let digits = 3; left !== right && pair[0] === pair[1] && digits < 9; digits += 1) pair = [left.toFixed(digits), right.toFixed(digits)];
+  return pair;
 }
 
 export function formatMs(seconds) {

@@ -31,8 +31,8 @@ export function verdictSentence(t, draft, settings) {
   const passed = draft.verdict === 'accepted' ? 'yes' : 'no';
   const token = quoted(draft.token);
   if (judgesByMatch(settings.rule, settings.temperature)) return t(`caption.match.${passed}`, { token, trunk: quoted(draft.trunk_token) });
-  const [target, gate] = formatPair(draft.target_prob, draft.gate);
-  return t(`caption.gate.${passed}`, { token, target: target === gate ? formatProb(draft.target_prob) : target, gate });
+  const [target, gate] = formatPair(draft.target_prob, draft.gate, formatProb);
+  return t(`caption.gate.${passed}`, { token, target, gate });
 }
 
 export function roundSentence(t, { view }) {

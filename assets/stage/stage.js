@@ -68,7 +68,8 @@ export function mountStage(root, host) {
     meters.root, transport.root, live);
 
   function slots() {
-    return Math.max(run.slots, whatIf || !player.playing ? knobs.settings.num_draft_tokens : 0);
+    const asked = knobs.settings.drafter === 'none' ? 0 : knobs.settings.num_draft_tokens;
+    return Math.max(run.slots, knobsMoved ? asked : 0);
   }
 
   function draw(pass, ms) {
@@ -85,7 +86,8 @@ export function mountStage(root, host) {
     const place = t(pass.view.kind === 'prefill' ? 'where.prefill' : 'where', { round: pass.view.index + 1, rounds: run.trace.rounds.length });
     strip.apply(pass, ms, place);
     transport.update(place);
-    phases.forEach((item, i) => setData(item, 'state', i < state.phase ? 'done' : i === state.phase ? 'now' : 'later'));
+    const guessed = shown.view.drafts.length > 0;
+    phases.forEach((item, i) => setData(item, 'state', i === state.phase ? 'now' : !guessed && i !== 1 && i !== 4 ? 'skipped' : i < state.phase ? 'done' : 'later'));
     setText(caption, captionAt(t, shown, state));
     if (state.counted && spoken !== shown && (!player.playing || player.speed === 1)) {
       spoken = shown;
@@ -100,6 +102,7 @@ export function mountStage(root, host) {
     const asked = !player.playing && knobsMoved && pass.round && asksWhatIf(knobs.settings, run.trace.settings);
     whatIf = asked ? reJudged(run, pass, knobs.settings) : null;
     setData(root, 'whatif', whatIf ? 'yes' : 'no');
+    setData(root, 'drafter', run.trace.settings.drafter);
     setText(badge, whatIf ? t('whatif.badge') : t(`source.${source}`));
     setData(badge, 'kind', whatIf ? 'whatif' : source);
     const n = run.trace.settings.drafter === 'none' ? 0 : run.trace.settings.num_draft_tokens;

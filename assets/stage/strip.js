@@ -3,8 +3,8 @@
 
 import { clamp, h, setVar } from './dom.js';
 
-const WIDEST = 15;
-const FIRST_CAPACITY = 48;
+const WIDEST = 24;
+const FIRST_CAPACITY = 44;
 
 export function createStrip(t, { seek, colours }) {
   const canvas = h('canvas', { 'aria-hidden': 'true' });
@@ -14,7 +14,7 @@ export function createStrip(t, { seek, colours }) {
   const pen = canvas.getContext('2d');
   let run = null;
   let capacity = FIRST_CAPACITY;
-  let size = { width: 0, height: 0, step: 0, square: 0 };
+  let size = { height: 0, step: 0, wide: 0, tall: 0 };
 
   function measure() {
     const scale = Math.min(2, devicePixelRatio || 1);
@@ -25,18 +25,18 @@ export function createStrip(t, { seek, colours }) {
     pen.setTransform(scale, 0, 0, scale, 0, 0);
     const rows = Math.max(run.slots + 1, ...run.passes.slice(0, 9).map(({ view }) => view.drafts.length + 1), 3);
     const step = Math.min(WIDEST, width / capacity);
-    size = { width, height, step, square: Math.min(step - (step > 4 ? 2 : 0.5), (height - 2) / rows - 2) };
+    size = { height, step, wide: step - (step > 4 ? 2 : 0.5), tall: Math.min(14, (height - 2) / rows - 2) };
     run.passes.forEach(drawPass);
   }
 
   function drawPass({ view, at }) {
-    const { step, square, height } = size;
+    const { step, wide, tall, height } = size;
     if (!step) return;
     const palette = colours();
-    const x = at * step + (step - square) / 2;
+    const x = at * step + (step - wide) / 2;
     const rejected = view.drafts.slice(view.accepted);
     const kinds = [...Array(view.accepted).fill('accepted'), ...(view.emitted ? [view.emitted.kind] : []), ...rejected.map(({ verdict }) => verdict)];
-    kinds.forEach((kind, row) => drawSquare(pen, palette, kind, x, height - 1 - (row + 1) * (square + 2) + 2, square));
+    kinds.forEach((kind, row) => drawSquare(pen, palette, kind, x, height - 1 - (row + 1) * (tall + 2) + 2, wide, tall));
   }
 
   function seekAt(event) {
@@ -76,34 +76,29 @@ export function createStrip(t, { seek, colours }) {
 }
 
 // Sign and pattern tell the five verdicts apart without colour.
-function drawSquare(pen, palette, kind, x, y, s) {
-  pen.lineWidth = 1.2;
+function drawSquare(pen, palette, kind, x, y, wide, tall) {
+  const solid = { accepted: palette.accepted, rejected: null, unjudged: null, discarded: null }[kind];
   pen.setLineDash([]);
-  if (kind === 'accepted') {
-    pen.fillStyle = palette.accepted;
-    pen.fillRect(x, y, s, s);
-  } else if (kind === 'rejected') {
-    pen.strokeStyle = palette.rejected;
-    pen.strokeRect(x + 0.6, y + 0.6, s - 1.2, s - 1.2);
-    pen.beginPath();
-    for (let d = s > 8 ? 4 : s; d < 2 * s; d += s > 8 ? 4 : s) {
-      pen.moveTo(x + Math.max(0, d - s), y + Math.min(s, d));
-      pen.lineTo(x + Math.min(s, d), y + Math.max(0, d - s));
-    }
-    pen.stroke();
-  } else if (kind === 'unjudged' || kind === 'discarded') {
-    pen.strokeStyle = palette.muted;
-    pen.setLineDash([1.5, 2]);
-    pen.strokeRect(x + 0.6, y + 0.6, s - 1.2, s - 1.2);
-    if (kind === 'discarded') pen.strokeRect(x + s / 2, y, 0, s);
-  } else {
-    pen.fillStyle = palette.target;
-    pen.fillRect(x, y, s, s);
-    if (s < 8) return;
+  pen.lineWidth = 1.2;
+  if (solid !== null) {
+    pen.fillStyle = solid ?? palette.target;
+    pen.fillRect(x, y, wide, tall);
+    if (solid || tall < 8 || wide < 8) return;
     pen.fillStyle = '#fff';
-    pen.font = `${Math.round(s * 0.8)}px sans-serif`;
+    pen.font = `${Math.round(tall * 0.85)}px sans-serif`;
     pen.textAlign = 'center';
     pen.textBaseline = 'middle';
-    pen.fillText({ recovered: '◆', bonus: '★', first: '▶' }[kind], x + s / 2, y + s / 2 + 0.5);
+    pen.fillText({ recovered: '◆', bonus: '★', first: '▶' }[kind], x + wide / 2, y + tall / 2 + 0.5);
+    return;
   }
+  pen.strokeStyle = kind === 'rejected' ? palette.rejected : palette.muted;
+  if (kind !== 'rejected') pen.setLineDash([1.5, 2]);
+  pen.strokeRect(x + 0.6, y + 0.6, wide - 1.2, tall - 1.2);
+  if (kind !== 'rejected' || wide < 5) return;
+  pen.beginPath();
+  for (let d = 4; d < wide + tall; d += 4) {
+    pen.moveTo(x + Math.max(0, d - tall), y + Math.min(tall, d));
+    pen.lineTo(x + Math.min(wide, d), y + Math.max(0, d - wide));
+  }
+  pen.stroke();
 }

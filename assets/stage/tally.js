@@ -36,7 +36,8 @@ export function createTally(t) {
       const before = run.passes[pass.at - 1]?.totals ?? { emitted: 0, rounds: 0 };
       const { emitted, rounds } = counted ? pass.totals : before;
       setText(number, formatMean(share(emitted, rounds)));
-      setText(source, t('big.source', { emitted, rounds, n: emitted }));
+      number.classList.toggle('none', rounds === 0);
+      setText(source, t('big.source', { emitted, rounds }));
     },
   };
 }
