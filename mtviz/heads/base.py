@@ -1,0 +1,59 @@
+"""What every family of heads has in common: a trimmed draft vocabulary and one way to be asked for drafts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from mtviz.trunk import Trunk
+
+
+class HeadsError(ValueError):
+    """Heads that do not fit this trunk, or a heads file that is not whole."""
+
+
+class Heads(nn.Module, ABC):
+    """Draft heads on a trunk's final hidden state.
+
+    Drafts are scored over `draft_ids`, the sorted trunk ids (Vd,) that may be drafted; their unembedding rows are the
+    trunk's own. Weights are held in float32, since one small module is fastest so on most machines.
+    `trunk_fingerprint` names the weights trained on; `note` says so where those are not the weights at hand.
+    """
+
+    family: ClassVar[str]
+    max_draft_tokens: int
+
+    def __init__(self, trunk: Trunk, draft_ids: Tensor) -> None:
+        super().__init__()
+        self.trunk = trunk  # not a module, so its weights are no parameters of these heads
+        self.trunk_fingerprint = trunk.fingerprint
+        self.tokenizer_hash = trunk.tokenizer_hash
+        self.note: str | None = None
+        draft_ids = draft_ids.to(trunk.device, torch.long)
+        if not len(draft_ids) or draft_ids[0] < 0 or draft_ids[-1] >= trunk.vocab_size or (draft_ids.diff() <= 0).any():
+            raise HeadsError(f"draft_ids must be sorted, distinct ids below {trunk.vocab_size}")
+        self.register_buffer("draft_ids", draft_ids)
+        self.register_buffer("_unembedding", trunk.unembedding_rows(draft_ids), persistent=False)
+
+    def unembed(self, hidden: Tensor) -> Tensor:
+        """Draft logits (..., Vd) of predicted final hidden states (..., hidden_size), float32."""
+        return nn.functional.linear(hidden, self._unembedding)
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """The trunk's input embeddings in float32, ids.shape + (hidden_size,)."""
+        return self.trunk.embed(ids).float()
+
+    @abstractmethod
+    def start(self) -> Any:
+        """A fresh state for one sequence."""
+
+    @abstractmethod
+    def observe(self, state: Any, hidden: Tensor, next_ids: Sequence[int]) -> None:
+        """Take in the next n true pairs: `hidden` (n, hidden_size) at a position and the token that followed it."""
+
+    @abstractmethod
+    def step(self, state: Any, i: int, token: int | None) -> Tensor:
+        """Float32 logits (Vd,) of draft `i`, counted from 0; `token` is draft i - 1, None for the first one."""

@@ -1,0 +1,120 @@
+"""The `mtp` family: one transformer block that predicts the trunk's next hidden state, applied to its own output.
+
+DeepSeek-V3 (2024), section 2.2, with one module used recursively as in EAGLE (Li et al. 2024). The block is
+transformers' own `MtpLayer`. It reads the trunk's state at position t and the token at t + 1, and its output, read by
+the trunk's unembedding, predicts the token at t + 2.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field
+from typing import Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache
+from transformers.modeling_layers import MtpLayer
+
+from mtviz.trunk import Trunk
+
+from .base import Heads, HeadsError
+
+
+@dataclass
+class MtpState:
+    """The block's own keys and values: `length` true positions, then any that drafting has added."""
+
+    cache: DynamicCache = field(default_factory=DynamicCache)
+    length: int = 0
+    newest: Tensor | None = None  # (1, 1, hidden_size): the output at the last true position
+    current: Tensor | None = None  # the same at the last position, drafted ones included
+
+
+class MtpHeads(Heads):
+    """One recursive module. It starts as the identity on the hidden state and trains from the first step."""
+
+    family = "mtp"
+    max_draft_tokens = 8
+
+    def __init__(self, trunk: Trunk, draft_ids: Tensor) -> None:
+        super().__init__(trunk, draft_ids)
+        decoder = trunk.model.get_decoder()
+        config = copy.deepcopy(trunk.model.config.get_text_config())
+        config.num_mtp_layers = 1
+        if getattr(config, "layer_types", None):
+            config.mtp_layer_types = config.layer_types[-1:]
+        config = config.get_mtp_config()
+        config._attn_implementation = "sdpa"
+        self.layer = MtpLayer(config, type(decoder.layers[-1]), type(decoder.norm), layer_idx=0)
+        self.to(trunk.device, torch.float32)
+        self._start_as_identity(decoder.norm.weight.float())
+
+    @torch.no_grad()
+    def _start_as_identity(self, final_norm: Tensor) -> None:
+        """Make the module return its hidden state, whatever the token; exact also when applied to its own output."""
+        for weight in self.layer.parameters():
+            if weight.dim() > 1:
+                nn.init.normal_(weight, std=0.02)
+        width = self.layer.eh_proj.out_features
+        self.layer.eh_proj.weight.copy_(torch.cat([torch.zeros(width, width), torch.eye(width)], dim=1))
+        self.layer.mtp_block.self_attn.o_proj.weight.zero_()
+        self.layer.mtp_block.mlp.down_proj.weight.zero_()
+        self.layer.hnorm.weight.copy_(1 / final_norm)
+        self.layer.post_norm.weight.copy_(final_norm)
+
+    def forward(
+        self, hidden: Tensor, embeds: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache | None
+    ) -> Tensor:
+        """Predicted hidden states (batch, n, hidden_size) from the previous ones and the embeddings of the tokens that
+        follow them, both of that shape. `positions` (1, n); `mask` (1, 1, n, keys) is True where a query may look,
+        None for plain causal attention without a past."""
+        rotary = self.trunk.model.get_decoder().rotary_emb(embeds, position_ids=positions)
+        return self.layer(
+            inputs_embeds=embeds,
+            previous_hidden_state=hidden,
+            position_embeddings=rotary,
+            attention_mask=mask,
+            position_ids=positions,
+            cache=cache,
+        )
+
+    def start(self) -> MtpState:
+        return MtpState()
+
+    @torch.inference_mode()
+    def observe(self, state: MtpState, hidden: Tensor, next_ids: Sequence[int]) -> None:
+        """See `Heads.observe`. Whatever drafting left in the cache is forgotten first."""
+        if len(hidden) != len(next_ids):
+            raise HeadsError(f"{len(hidden)} hidden states cannot be paired with {len(next_ids)} tokens")
+        self._forget_drafts(state)
+        if len(hidden):
+            state.newest = self._extend(state, hidden[None].float(), next_ids, state.length)[:, -1:]
+            state.length += len(hidden)
+
+    @torch.inference_mode()
+    def step(self, state: MtpState, i: int, token: int | None) -> Tensor:
+        if state.newest is None:
+            raise HeadsError("nothing was observed yet, so there is nothing to draft from")
+        if i == 0:
+            self._forget_drafts(state)
+            state.current = state.newest
+        else:
+            state.current = self._extend(state, state.current, [token], state.length + i - 1)
+        return self.unembed(state.current[0, 0])
+
+    @staticmethod
+    def _forget_drafts(state: MtpState) -> None:
+        surplus = state.cache.get_seq_length() - state.length
+        if surplus:
+            state.cache.crop(-surplus)
+
+    def _extend(self, state: MtpState, hidden: Tensor, ids: Sequence[int], past: int) -> Tensor:
+        """Run the block over positions past .. past + n - 1, keeping their keys and values."""
+        positions = torch.arange(past, past + len(ids), device=hidden.device)
+        mask = None
+        if len(ids) > 1:
+            keys = torch.arange(past + len(ids), device=hidden.device)
+            mask = (keys <= positions[:, None])[None, None]
+        embeds = self.embed(torch.tensor(list(ids), device=hidden.device))[None]
+        return self(hidden, embeds, positions[None], mask, state.cache)

@@ -1,0 +1,1 @@
+"""Training of heads on a frozen trunk."""

@@ -1,0 +1,107 @@
+"""`python -m mtviz train`: from corpora to a heads file with its provenance."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+
+import safetensors
+import torch
+import transformers
+
+from mtviz.heads import MtpHeads, save_heads
+from mtviz.trunk import Trunk, load_trunk
+from mtviz.trunk.load import cache_directory
+
+from .corpus import frequent_ids, read_corpus, split
+from .hidden import HiddenStates
+from .loop import Schedule, Training, evaluate
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    default = Schedule()
+    parser.add_argument("--family", choices=[MtpHeads.family], default=MtpHeads.family)
+    parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE", help="tokenised documents (.npz)")
+    parser.add_argument("--out", required=True, metavar="DIR", help="where heads, checkpoint, log and provenance go")
+    parser.add_argument("--trunk", default=None, help="model directory, GGUF file or Hub id")
+    parser.add_argument("--device", default=None)
+    parser.add_argument("--documents", nargs="+", type=int, default=None, metavar="N", help="use this many of each corpus")
+    parser.add_argument("--draft-vocabulary", type=int, default=8192, metavar="N", help="most frequent ids to draft from")
+    parser.add_argument("--hidden-cache", default=None, metavar="DIR", help="where the trunk's hidden states are kept")
+    parser.add_argument("--start-from", default=None, metavar="CHECKPOINT", help="begin with a checkpoint's weights")
+    parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop (resumably) after this long")
+    parser.add_argument("--evaluate-every", type=int, default=200, metavar="STEPS")
+    for name, value in asdict(default).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value, metavar=type(value).__name__)
+
+
+def run(args: argparse.Namespace) -> int:
+    out = Path(args.out)
+    if (out / "checkpoint.pt").exists() and not args.resume:
+        print(f"{out} holds a training run already: give --resume or another --out", file=sys.stderr)
+        return 2
+    out.mkdir(parents=True, exist_ok=True)
+    trunk = load_trunk(args.trunk, dtype="float32", device=args.device)
+    corpora = [read_corpus(path) for path in args.corpus]
+    schedule = Schedule(**{name: getattr(args, name) for name in asdict(Schedule())})
+    wanted = args.documents or [None]
+    if len(wanted) not in (1, len(corpora)):
+        print("--documents takes one number, or one for each corpus", file=sys.stderr)
+        return 2
+    sources, train, held = [], [], []
+    for which, corpus in enumerate(corpora):
+        chosen = corpus.order()[: wanted[which % len(wanted)]]
+        source = HiddenStates(trunk, corpus, Path(args.hidden_cache) if args.hidden_cache else cache_directory() / "hidden")
+        source.compute(chosen)
+        sources.append(source)
+        for part, documents in zip((train, held), split(chosen)):
+            part += [(which, int(d)) for d in documents]
+    draft_ids = frequent_ids(corpora, trunk.vocab_size, args.draft_vocabulary)
+    torch.manual_seed(schedule.seed)
+    heads = MtpHeads(trunk, torch.from_numpy(draft_ids))
+    training = Training(heads, sources, train, held, schedule, out)
+    if args.resume:
+        training.resume()
+    elif args.start_from:
+        training.load_weights(Path(args.start_from))
+    training.log({"event": "start", "step": training.step, "documents": [len(train), len(held)], "draft_vocabulary": len(draft_ids)})
+    finished = training.run(args.minutes, args.evaluate_every)
+    save_heads(heads, out / f"{args.family}.safetensors")
+    figures = evaluate(heads, sources, held)
+    described = provenance(trunk, corpora, len(train), len(held), schedule, training.step, figures)
+    (out / f"{args.family}.provenance.json").write_text(json.dumps(described, indent=1) + "\n")
+    print(f"{'finished' if finished else 'stopped'} at step {training.step}: {json.dumps(figures)}")
+    return 0
+
+
+def provenance(trunk: Trunk, corpora, train: int, held: int, schedule: Schedule, step: int, figures: dict) -> dict[str, object]:
+    """Everything needed to make these weights again, and what they measured."""
+    revision = subprocess.run(
+        ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"], capture_output=True, text=True
+    )
+    return {
+        "command": "python -m mtviz " + " ".join(_without_directories(sys.argv[1:])),
+        "revision": revision.stdout.strip() or None,
+        "versions": {
+            "python": platform.python_version(), "torch": torch.__version__,
+            "transformers": transformers.__version__, "safetensors": safetensors.__version__,
+        },
+        "trunk": {"name": trunk.name, "fingerprint": trunk.fingerprint, "tokenizer_hash": trunk.tokenizer_hash},
+        "data": [{"file": c.path.name, "sha256": c.sha256, "documents": len(c), "tokens": len(c.tokens)} for c in corpora],
+        "documents": {"train": train, "held_out": held},
+        "schedule": asdict(schedule),
+        "step": step,
+        "held_out": figures,
+    }  # fmt: skip
+
+
+def _without_directories(arguments: list[str]) -> list[str]:
+    """Command-line words with absolute paths shortened to file names: where files lay on one machine is no news."""
+    return [Path(word).name if word.startswith("/") else word for word in arguments]

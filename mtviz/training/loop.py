@@ -1,0 +1,156 @@
+"""The training loop: deterministic in its seed, logged line by line, stopped and resumed without a trace in the loss."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Sequence
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from mtviz.heads import MtpHeads
+
+from .batches import Document, collate, documents_of_step
+from .distillation import distillation_loss, predictable, unroll, weighted
+from .hidden import HiddenStates
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long and how fast. The first `unroll_from` steps train one application of the module, the rest `unroll`."""
+
+    steps: int = 2000
+    batch_documents: int = 4
+    learning_rate: float = 2e-3
+    warmup: int = 30
+    cooldown: float = 0.3
+    unroll: int = 3
+    unroll_from: int = 1400
+    decay: float = 0.8  # weight of application k is decay^k
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 0
+
+    def rate(self, step: int) -> float:
+        """Linear warm-up, constant, and down to a hundredth over the last `cooldown` of the steps.
+
+        Until then it does not depend on how many steps there will be, so that a run can be prolonged (Hägele et al. 2024).
+        """
+        left = (self.steps - step) / max(1.0, self.cooldown * self.steps)
+        return self.learning_rate * min(1.0, (step + 1) / max(1, self.warmup), max(0.01, left))
+
+    def depth(self, step: int) -> int:
+        return self.unroll if step >= self.unroll_from else 1
+
+
+class Training:
+    """Heads, optimiser and step number. Everything random follows from the seed and the step."""
+
+    def __init__(
+        self, heads: MtpHeads, sources: Sequence[HiddenStates], train: Sequence[Document], held: Sequence[Document],
+        schedule: Schedule, out: Path,
+    ) -> None:
+        self.heads, self.sources, self.train, self.held = heads.train(), sources, train, held
+        self.schedule, self.out = schedule, out
+        matrices = [p for p in heads.parameters() if p.dim() > 1]
+        vectors = [p for p in heads.parameters() if p.dim() <= 1]
+        groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=(0.9, 0.95))
+        self.step = 0
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / "checkpoint.pt"
+
+    def save(self) -> None:
+        state = {"heads": dict(self.heads.named_parameters()), "optimizer": self.optimizer.state_dict(), "step": self.step}
+        partial = self.checkpoint.with_suffix(".partial")
+        torch.save(state, partial)
+        partial.replace(self.checkpoint)
+
+    def resume(self) -> None:
+        """Continue from the checkpoint: the same batches and losses as without the interruption."""
+        state = self.load_weights(self.checkpoint)
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.step = state["step"]
+
+    @torch.no_grad()
+    def load_weights(self, checkpoint: Path) -> dict:
+        """Take over a checkpoint's weights, whatever draft vocabulary it had, and return all that it holds."""
+        state = torch.load(checkpoint, map_location=self.heads.draft_ids.device, weights_only=True)
+        for name, weight in self.heads.named_parameters():
+            weight.copy_(state["heads"][name])
+        return state
+
+    def run(self, minutes: float = math.inf, evaluate_every: int = 200, save_every: int = 25) -> bool:
+        """Train until the schedule ends (True) or the minutes are over (False). Either way a checkpoint is written."""
+        started = time.monotonic()
+        bar = tqdm(total=self.schedule.steps, initial=self.step, desc=f"train {self.heads.family}", unit="step")
+        while self.step < self.schedule.steps and time.monotonic() - started < 60 * minutes:
+            record = self.one_step()
+            bar.update()
+            bar.set_postfix(loss=f"{record['loss']:.3f}")
+            if self.step % save_every == 0:
+                self.save()
+            if self.step % evaluate_every == 0 or self.step == self.schedule.steps:
+                record |= evaluate(self.heads, self.sources, self.held)
+            self.log(record)
+        bar.close()
+        self.save()
+        return self.step >= self.schedule.steps
+
+    def one_step(self) -> dict[str, object]:
+        """One optimiser step; returns what the log says of it. Raises FloatingPointError on a loss that is not finite."""
+        began = time.monotonic()
+        schedule = self.schedule
+        documents = documents_of_step(self.train, self.step, schedule.batch_documents, schedule.seed)
+        batch = collate(self.sources, documents).to(self.heads.trunk.device)
+        rate = schedule.rate(self.step)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        losses = distillation_loss(self.heads, batch, schedule.depth(self.step))
+        loss = weighted(losses, schedule.decay)
+        if not torch.isfinite(loss):
+            raise FloatingPointError(f"the loss is {loss.item()} at step {self.step}")
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.heads.parameters(), schedule.clip)
+        self.optimizer.step()
+        self.step += 1
+        return {
+            "step": self.step, "loss": loss.item(), "losses": [part.item() for part in losses], "lr": rate,
+            "grad_norm": norm.item(), "tokens": int(batch.generated.sum()), "seconds": round(time.monotonic() - began, 3),
+        }  # fmt: skip
+
+    def log(self, record: dict[str, object]) -> None:
+        with (self.out / "log.jsonl").open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+@torch.inference_mode()
+def evaluate(heads: MtpHeads, sources: Sequence[HiddenStates], held: Sequence[Document], depth: int = 3) -> dict[str, object]:
+    """On held-out documents, by application: how often the draft is the trunk's own argmax over its whole vocabulary
+    (`agreement`), and the chance sum(min(p, q)) that speculative sampling accepts it (`overlap`)."""
+    heads.eval()
+    right, overlap, count = torch.zeros(depth), torch.zeros(depth), torch.zeros(depth)
+    for document in held:
+        batch = collate(sources, [document]).to(heads.trunk.device)
+        slots = predictable(batch)
+        reach = torch.arange(slots.shape[1], device=slots.device)[slots[0]]
+        target = heads.trunk.unembed(batch.hidden[:, 1:][slots])
+        best, probs = target.argmax(-1), torch.softmax(target, -1)[:, heads.draft_ids]
+        for k, output in enumerate(unroll(heads, batch.tokens, batch.hidden, depth)):
+            usable = reach >= k
+            logits = heads.unembed(output[slots])
+            hit = heads.draft_ids[logits.argmax(-1)] == best
+            shared: Tensor = torch.minimum(torch.softmax(logits, -1), probs).sum(-1)
+            right[k] += hit[usable].sum().cpu()
+            overlap[k] += shared[usable].sum().cpu()
+            count[k] += usable.sum().cpu()
+    heads.train()
+    return {"agreement": (right / count).tolist(), "overlap": (overlap / count).tolist(), "held_out_drafts": int(count[0])}
