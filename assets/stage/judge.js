@@ -35,7 +35,7 @@ export function judgeAgain(round, settings) {
   const accepted = verdicts.filter((verdict) => verdict === 'accepted').length;
   if (ended) return { verdicts, accepted, kind: null, token: null };
   if (rejected) {
-    const stored = judgesByMatch(settings.rule, settings.temperature);
+    const stored = settings.rule === 'match' || settings.temperature === 0;
     return { verdicts, accepted, kind: 'recovered', token: stored ? drafts[accepted].trunk_token : null };
   }
   const later = round.drafts[drafts.length] ?? round.after;

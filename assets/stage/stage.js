@@ -61,9 +61,9 @@ export function mountStage(root, host) {
 
   root.lang = language;
   root.replaceChildren(
-    h('div', { class: 'top' }, headline, badge, status), bar.root, error,
+    h('div', { class: 'top' }, headline, status), bar.root, error,
     h('div', { class: 'story' }, sentence.box, tally.root),
-    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption),
+    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, badge),
     h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
     meters.root, transport.root, live);
 
