@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
+from .lean import LeanCache, LeanLlama, qualifies
 from .tokens import Tokens
 
 
@@ -66,18 +67,21 @@ class Trunk:
         self.hidden_size: int = config.hidden_size
         self.end_ids = frozenset(_end_ids(model, tokenizer))
         self.encode, self.decode, self.token_bytes = self.tokens.encode, self.tokens.decode, self.tokens.bytes_of
-        self._unembedding = model.get_output_embeddings().weight[: self.vocab_size].float()
+        self._lean = LeanLlama(model, self.vocab_size) if qualifies(model) else None
+        self._unembedding = None if self._lean else model.get_output_embeddings().weight[: self.vocab_size].float()
         missing = self.tokens.missing_ids()
         self._missing = torch.tensor(missing, device=model.device) if missing else None
 
-    def new_cache(self) -> TrunkCache:
+    def new_cache(self) -> TrunkCache | LeanCache:
+        if self._lean is not None:
+            return self._lean.new_cache()
         cache = DynamicCache(config=self.model.config)
         if any(layer.is_sliding for layer in cache.layers):
             cache.activate_past_recording()  # a sliding window could not be cropped otherwise
         return TrunkCache(cache)
 
     @torch.inference_mode()
-    def forward(self, ids: Sequence[int], cache: TrunkCache, last_only: bool = False) -> tuple[Tensor, Tensor]:
+    def forward(self, ids: Sequence[int], cache: TrunkCache | LeanCache, last_only: bool = False) -> tuple[Tensor, Tensor]:
         """Read `ids` after what `cache` holds.
 
         Returns float32 logits (n, vocab_size), or (1, vocab_size) of the last position with `last_only`, and the hidden
@@ -87,13 +91,17 @@ class Trunk:
             raise ValueError("a forward pass needs at least one token")
         if cache.length + len(ids) > self.context:
             raise ValueError(f"{cache.length + len(ids)} tokens exceed the context of {self.context}")
-        inputs = torch.tensor([list(ids)], dtype=torch.long, device=self.model.device)
-        hidden = self.model.model(input_ids=inputs, cache=cache.states, use_cache=True).last_hidden_state[0]
-        return self.unembed(hidden[-1:] if last_only else hidden), hidden
+        if self._lean is not None:
+            hidden = self._lean.forward(ids, cache)
+        else:
+            inputs = torch.tensor([list(ids)], dtype=torch.long, device=self.model.device)
+            hidden = self.model.model(input_ids=inputs, cache=cache.states, use_cache=True).last_hidden_state[0]
+        return self.unembed(hidden[-1:] if last_only else hidden), hidden.to(self.model.dtype)
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """Float32 logits (n, vocab_size) of final hidden states (n, hidden_size); -inf at ids the tokenizer lacks."""
-        logits = torch.nn.functional.linear(hidden.float(), self._unembedding)
+        hidden = hidden.float()
+        logits = self._lean.unembed(hidden) if self._lean is not None else torch.nn.functional.linear(hidden, self._unembedding)
         return logits if self._missing is None else logits.index_fill(-1, self._missing, -torch.inf)
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -102,7 +110,7 @@ class Trunk:
 
     def unembedding_rows(self, ids: Tensor) -> Tensor:
         """Rows of the unembedding for `ids` (k,): float32 (k, hidden_size)."""
-        return self._unembedding[ids.to(self.model.device)]
+        return self.model.get_output_embeddings().weight[ids.to(self.model.device)].float()
 
 
 def fingerprint(model: PreTrainedModel) -> str:
