@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Iterable, Literal, NotRequired, Sequence, TypedDict
 
 from mtviz import rules
+from mtviz.schema import first_problem
 from mtviz.settings import Settings
 from mtviz.text import Token
 
@@ -169,15 +170,13 @@ def schema() -> dict[str, Any]:
 
 def validate(trace: Any) -> Trace:
     """Return `trace` if it is plain JSON and obeys the schema, else raise `TraceError` saying where it does not."""
-    import jsonschema
-
     try:
-        dumps(trace).encode("utf-8")  # the schema alone would let NaN, infinity and half surrogate pairs through
+        dumps(trace).encode("utf-8")  # the schema alone would let half a surrogate pair through
     except (TypeError, ValueError, RecursionError) as error:
         raise TraceError(f"not plain JSON: {error}") from None
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema()).iter_errors(trace))
-    if error is not None:
-        raise TraceError(f"{error.json_path}: {error.message[:200]}")
+    problem = first_problem(trace, schema(), schema()["$defs"])
+    if problem is not None:
+        raise TraceError(problem)
     return trace
 
 
