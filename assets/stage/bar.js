@@ -32,18 +32,19 @@ export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPre
   more.addEventListener('click', () => more.setAttribute('aria-expanded', root.classList.toggle('open')));
 
   let busy = false;
-  const submit = (event) => {
-    event?.preventDefault();
+  root.addEventListener('submit', (event) => {
+    event.preventDefault();
     if (busy) onStop();
     else onDecode();
-  };
-  root.addEventListener('submit', submit);
+  });
   prompt.addEventListener('input', () => {
     knobs.prompt = prompt.value;
     fit();
   });
   prompt.addEventListener('keydown', (event) => {
-    if (event.key === 'Enter' && !event.shiftKey && !event.isComposing) submit(event);
+    if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    if (!busy) onDecode();
   });
   function fit() {
     prompt.style.height = 'auto';

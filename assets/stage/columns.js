@@ -102,7 +102,8 @@ function fillColumn(column, draft, view, t) {
   setVar(column.root, '--draft', draft.draft_prob * zoom);
   setVar(column.root, '--target', draft.target_prob * zoom);
   setVar(column.root, '--gate', (draft.gate ?? 0) * zoom);
-  setVar(column.root, '--target-label', labelHeight(draft.target_prob * zoom, (draft.gate ?? 0) * zoom));
+  setVar(column.root, '--target-label', labelPlace(draft.target_prob * zoom, (draft.gate ?? 0) * zoom, 0.13));
+  setVar(column.root, '--row-label', labelPlace(draft.target_prob * zoom, (draft.gate ?? 0) * zoom, 0.42));
   setText(column.zoom, zoom === 1 ? '' : `×${zoom}`);
   setText(column.draftFigure, formatProb(draft.draft_prob));
   setText(column.targetFigure, formatProb(draft.target_prob));
@@ -118,8 +119,9 @@ function fillColumn(column, draft, view, t) {
 }
 
 // A figure stands on its bar, and on the notch where that is just above the bar and would cross it.
-function labelHeight(bar, notch) {
-  return notch > bar - 0.02 && notch - bar < 0.13 ? notch + 0.02 : bar;
+// `room`: how much of the scale a figure takes up; more along a phone's row than over a column.
+function labelPlace(bar, notch, room) {
+  return notch > bar - 0.02 && notch - bar < room ? notch + 0.02 : bar;
 }
 
 // What is written under a column: the number that is held against the rule's, and their relation where it was judged.
@@ -177,6 +179,7 @@ function fillEmitted(emitted, view, t) {
   }
   setVar(root, '--target', view.emitted?.prob ?? 0);
   setVar(root, '--target-label', view.emitted?.prob ?? 0);
+  setVar(root, '--row-label', view.emitted?.prob ?? 0);
   setText(emitted.targetFigure, view.emitted?.prob == null ? '' : formatProb(view.emitted.prob));
   const kind = view.kind === 'round' && !view.drafts.length ? 'plain' : view.emitted?.kind;
   const instead = view.emitted?.kind === 'recovered' ? quoted(view.drafts[view.accepted].token) : '';

@@ -10,7 +10,7 @@ const END_STATES_ABOVE = 4;
 // `draw(pass, ms)` is called with the moment to show; `changed()` when playing starts or stops.
 export function createPlayer({ draw, changed, still }) {
   const player = { run: null, t: 0, playing: false, speed: 'auto', waiting: false };
-  let from = 0; // pass at which this playing began: `auto` shows it slowly, then faster
+  let from = 0; // round at which this playing began: `auto` shows it slowly, then faster
   let until = Infinity; // where playing halts
   let stepping = false;
   let last = 0;
@@ -19,7 +19,7 @@ export function createPlayer({ draw, changed, still }) {
   function speedNow(pass) {
     if (stepping) return 1;
     if (player.speed !== 'auto') return player.speed;
-    const played = pass.at - from;
+    const played = pass.view.index - from;
     return played < 1 ? 1 : played < 4 ? 3 : 8;
   }
 
@@ -54,7 +54,7 @@ export function createPlayer({ draw, changed, still }) {
     if (end === Infinity && !player.waiting && player.t >= endOf(player.run.passes.at(-1))) player.t = 0;
     until = end;
     stepping = asStep;
-    from = locate(player.run, player.t).pass.at;
+    from = Math.max(0, locate(player.run, player.t).pass.view.index);
     player.playing = true;
     last = performance.now();
     changed();

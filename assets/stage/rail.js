@@ -33,7 +33,7 @@ export function createRail(t, { bounds, knobs }) {
       setText(value, { ratio: settings.threshold.toFixed(2), typical: settings.epsilon.toFixed(2), match: '=', speculative: '⚄' }[rule]);
       setText(note, t(`rail.${rule}.note`));
       setText(heldName, t(`rail.held.${rule}`));
-      slider.value = knobs.settings.threshold;
+      if (Number(slider.value) !== knobs.settings.threshold) slider.value = knobs.settings.threshold;
       slider.disabled = rule !== 'ratio';
       setVar(tick, '--at', recorded.threshold);
     },

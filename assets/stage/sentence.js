@@ -8,8 +8,8 @@ export function createSentence(t) {
   const prompt = h('span', { class: 'prompt' });
   const tail = h('span', { class: 'tail' });
   const ending = h('span', { class: 'ending', hidden: true });
-  const root = h('p', { class: 'sentence', dir: 'auto', 'aria-label': t('sentence.label') }, prompt, tail, ending);
-  const box = h('div', { class: 'sentence-box', tabindex: 0 }, root);
+  const root = h('p', { class: 'sentence', dir: 'auto' }, prompt, tail, ending);
+  const box = h('div', { class: 'sentence-box', tabindex: 0, role: 'group', 'aria-label': t('sentence.label') }, root);
   let past = [];
   let run = null;
   let drawn = null;
@@ -31,7 +31,8 @@ export function createSentence(t) {
   function append(passes) {
     for (const { view, at } of passes) {
       const span = h('span', { class: 'round', hidden: true, 'data-tint': at % 2 });
-      view.pieces.slice(0, view.accepted).forEach((piece) => span.append(h('span', { class: 'word accepted' }, piece.text)));
+      const accepted = view.pieces.slice(0, view.accepted).map(({ text }) => text).join('');
+      if (accepted) span.append(h('span', { class: 'word accepted' }, accepted));
       if (view.emittedPiece) span.append(h('span', { class: 'word emitted' }, view.emittedPiece.text));
       past.push(span);
       tail.before(span);
@@ -82,9 +83,10 @@ export function createSentence(t) {
       }
       hideAllButLast(chips);
       const over = run.trace.finish_reason !== null && pass.at === run.passes.length - 1 && state.counted;
+      const endsNow = over && ending.hidden;
       ending.hidden = !over;
-      if (over) ending.textContent = t(`finish.${run.trace.finish_reason}`);
-      if (fresh || over) box.scrollTop = box.scrollHeight;
+      if (endsNow) ending.textContent = t(`finish.${run.trace.finish_reason}`);
+      if (fresh || endsNow) box.scrollTop = box.scrollHeight;
     },
   };
 }

@@ -19,10 +19,43 @@ import { formatMs } from './format.js';
 import { frame } from './frame.js';
 import { h, setData, setText } from './dom.js';
 import { PHASES } from './time.js';
+import { showPlain } from './plain.js';
 
 const OPENING_ROUNDS = 4;
 
+// Returns {show, destroy}. Where drawing fails, now or later, the rounds stand as plain text instead.
 export function mountStage(root, host) {
+  let trace = host.config.first;
+  let stage = null;
+  let failed = false;
+  const fail = (error) => {
+    if (!failed) console.error(error);
+    failed = true;
+    stage?.destroy();
+    stage = null;
+    if (trace) showPlain(root, trace);
+  };
+  try {
+    stage = buildStage(root, host, fail);
+    if (failed) fail();
+  } catch (error) {
+    fail(error);
+  }
+  return {
+    show(value) {
+      trace = value?.trace ?? trace;
+      try {
+        if (stage) stage.show(value);
+        else if (trace) showPlain(root, trace);
+      } catch (error) {
+        fail(error);
+      }
+    },
+    destroy() { stage?.destroy(); },
+  };
+}
+
+function buildStage(root, host, fail) {
   const { config } = host;
   const language = pickLanguage(config.strings, config.language);
   const t = createStrings(config.strings, language);
@@ -46,7 +79,7 @@ export function mountStage(root, host) {
 
   const bar = createBar(t, {
     config, knobs, canDecode: host.canDecode, onStop: stop,
-    onDecode: decode, onPreset: async (name) => open(await host.loadPreset(name), name),
+    onDecode: decode, onPreset: openPreset,
   });
   const sentence = createSentence(t);
   const tally = createTally(t);
@@ -56,7 +89,7 @@ export function mountStage(root, host) {
   const brace = createBrace(t, { bounds: config.bounds, knobs });
   const meters = createMeters(t);
   const strip = createStrip(t, { seek: (at) => player.seek(at), colours });
-  const player = createPlayer({ draw, changed, still: () => still.matches });
+  const player = createPlayer({ draw: guardedDraw, changed, still: () => still.matches });
   const transport = createTransport(t, player, strip);
 
   root.lang = language;
@@ -70,6 +103,14 @@ export function mountStage(root, host) {
   function slots() {
     const asked = knobs.settings.drafter === 'none' ? 0 : knobs.settings.num_draft_tokens;
     return Math.max(run.slots, knobsMoved ? asked : 0);
+  }
+
+  function guardedDraw(pass, ms) {
+    try {
+      draw(pass, ms);
+    } catch (error) {
+      fail(error);
+    }
   }
 
   function draw(pass, ms) {
@@ -132,7 +173,8 @@ export function mountStage(root, host) {
   }
 
   // A recorded run: its settings go to the knobs, and it plays from its start.
-  function open(trace, name) {
+  async function openPreset(name) {
+    const trace = await host.loadPreset(name);
     showError(null);
     knobs.load(trace.prompt.text, trace.settings);
     begin(`recorded ${name}`, trace, 'recorded');
@@ -143,6 +185,8 @@ export function mountStage(root, host) {
     showError(null);
     bar.setBusy(true);
     stopped = false;
+    setText(badge, t('source.waiting'));
+    setData(badge, 'kind', 'waiting');
     host.decode({ prompt: knobs.prompt, settings: { ...knobs.settings } });
   }
 
@@ -150,6 +194,7 @@ export function mountStage(root, host) {
     stopped = true;
     player.waiting = false;
     bar.setBusy(false);
+    changed();
     host.stop();
   }
 
@@ -168,6 +213,7 @@ export function mountStage(root, host) {
       status.title = value.status.text;
     }
     if ('error' in value || value.trace) showError(value.error ?? null);
+    if (value.error) changed();
     if (stopped && value.run !== undefined) return;
     if (value.busy !== undefined) bar.setBusy(value.busy);
     const { trace } = value;
@@ -208,7 +254,9 @@ export function mountStage(root, host) {
     const { target } = event;
     if (!root.offsetParent || (target !== document.body && !root.contains(target))) return;
     if (target.closest?.('input, textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
-    if (transport.key(event)) event.preventDefault();
+    const preset = /^\d$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && config.presets[(Number(event.key) + 9) % 10];
+    if (preset) openPreset(preset.name);
+    else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
 
   bar.setBusy(false);
