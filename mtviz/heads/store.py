@@ -44,6 +44,7 @@ def save_heads(heads: Heads, path: str | os.PathLike[str]) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         save_file(tensors, partial, metadata=described)
+        partial.chmod(0o644)  # safetensors writes for the owner alone
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
