@@ -28,11 +28,12 @@ export function createRail(t, { bounds, knobs }) {
     update(settings, recorded) {
       const rule = judgesByMatch(settings.rule, settings.temperature) ? 'match' : settings.rule;
       setData(root, 'rule', rule);
-      setText(heads, t(`drafter.${recorded.drafter}`));
       setText(name, t(`rail.${rule}`));
       setText(value, { ratio: settings.threshold.toFixed(2), typical: settings.epsilon.toFixed(2), match: '=', speculative: '⚄' }[rule]);
-      setText(note, t(`rail.${rule}.note`));
-      setText(heldName, t(`rail.held.${rule}`));
+      const drafter = t(`drafter.${recorded.drafter}`);
+      setText(heads, drafter);
+      setText(note, t(`rail.${rule}.note`, { drafter }));
+      setText(heldName, t(`rail.held.${rule}`, { drafter }));
       if (Number(slider.value) !== knobs.settings.threshold) slider.value = knobs.settings.threshold;
       slider.disabled = rule !== 'ratio';
       setVar(tick, '--at', recorded.threshold);

@@ -14,11 +14,12 @@ export function extendRun(run, trace) {
   run.trace = trace;
   run.slots = trace.settings.drafter === 'none' ? 0 : trace.settings.num_draft_tokens;
   const known = run.passes.length;
-  if (known === 0 && trace.prefill) append(run, prefillView(trace), null);
+  const last = trace.finish_reason === 'stop' ? trace.rounds.length - 1 : null;
+  if (known === 0 && trace.prefill) append(run, prefillView(trace, last === -1), null);
   const offset = run.passes[0]?.view.kind === 'prefill' ? 1 : 0;
   for (let i = run.passes.length - offset; i < trace.rounds.length; i += 1) {
     const round = trace.rounds[i];
-    append(run, roundView(round, trace.settings, run.passes.at(-1)?.view.left ?? []), round);
+    append(run, roundView(round, trace.settings, run.passes.at(-1)?.view.left ?? [], i === last), round);
   }
   return run.passes.slice(known);
 }

@@ -93,7 +93,8 @@ export function createSentence(t) {
 
 function wordOf(piece, name) {
   const word = h('span', { class: name }, piece.text);
-  if (piece.pending.length) word.append(hexChip(piece.pending));
+  if (piece.sign) word.append(h('span', { class: 'end-sign' }, piece.sign));
+  else if (piece.pending.length) word.append(hexChip(piece.pending));
   return word;
 }
 

@@ -3,21 +3,22 @@
 import { judgeAgain, gateOf } from './judge.js';
 import { decodeToken } from './utf8.js';
 
-export function prefillView(trace) {
+// `ends`: the token emitted here ended the text.
+export function prefillView(trace, ends) {
   const { token, prob, seconds, length } = trace.prefill;
   return withPieces({
     kind: 'prefill', index: -1, settings: trace.settings, drafts: [], after: null, whatIf: false,
     emitted: { kind: 'first', token, prob },
     cache: { before: 0, peak: length, after: length }, seconds: { draft: 0, verify: seconds },
-  }, []);
+  }, [], ends);
 }
 
 // `pending`: bytes of a character that the text before this round left unfinished.
-export function roundView(round, settings, pending) {
+export function roundView(round, settings, pending, ends) {
   return withPieces({
     kind: 'round', index: round.index, settings, drafts: round.drafts, after: round.after, whatIf: false,
     emitted: round.emitted, cache: round.cache, seconds: round.seconds,
-  }, pending);
+  }, pending, ends);
 }
 
 // The same round under other settings, from the stored numbers alone. A token that the engine would draw anew is null.
@@ -35,17 +36,22 @@ export function whatIfView(round, settings, pending) {
 }
 
 // Adds the counts that timing needs, and each token's text as it continues the text before it.
-function withPieces(view, pending) {
+function withPieces(view, pending, ends = false) {
   const accepted = view.drafts.filter(({ verdict }) => verdict === 'accepted').length;
   const rejected = view.drafts.some(({ verdict }) => verdict === 'rejected');
   let held = pending;
   let kept = pending;
-  const pieces = view.drafts.map(({ token }, i) => {
-    const piece = decodeToken(token, held);
+  const pieces = view.drafts.map((draft, i) => {
+    const piece = pieceOf(draft.token, held, draft.ends);
     held = piece.pending;
     if (i < accepted) kept = held;
     return piece;
   });
-  const emittedPiece = view.emitted?.token ? decodeToken(view.emitted.token, kept) : null;
+  const emittedPiece = view.emitted?.token ? pieceOf(view.emitted.token, kept, ends) : null;
   return { ...view, accepted, judged: accepted + rejected, pieces, emittedPiece, pending, left: emittedPiece?.pending ?? kept };
+}
+
+// An end token is a sign, and no part of the text.
+function pieceOf(token, held, ends) {
+  return ends ? { text: '', pending: held, sign: token.text } : decodeToken(token, held);
 }

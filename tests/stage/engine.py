@@ -41,7 +41,7 @@ def random_round(rng: random.Random, index: int, settings: Settings) -> dict[str
 
 def _draft(rng: random.Random, i: int, settings: Settings) -> dict[str, Any]:
     draft_prob, target_prob = (rng.choice([rng.random(), rng.choice(EDGES)]) for _ in range(2))
-    drafted = rng.choice(TOKENS)
+    drafted = dict(rng.choice(TOKENS))
     draft = {
         "position": i + 1, "offset": i + 2, "token": drafted, "draft_prob": draft_prob, "target_prob": target_prob,
         "raw_draft_prob": draft_prob, "raw_target_prob": target_prob, "ratio": target_prob / draft_prob if draft_prob > 0 else None,
@@ -73,7 +73,8 @@ def random_trace(rng: random.Random, rounds: int) -> dict[str, Any]:
     for round_ in trace["rounds"]:
         output += [draft["token"] for draft in round_["drafts"] if draft["verdict"] == "accepted"]
         output += [round_["emitted"]["token"]] if round_["emitted"] else []
-    trace["output"]["text"] = join(output)
+    ended = [draft["token"] for round_ in trace["rounds"] for draft in round_["drafts"] if draft["verdict"] == "accepted" and draft.get("ends")]
+    trace["output"]["text"] = join(piece for piece in output if not any(piece is end for end in ended))
     return trace
 
 
