@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from fakes import ScriptedDrafter, ScriptedTrunk, prefix_law
-from test_trace import END, VOCAB, new_drafter, new_trunk, record
+from recorded import END, new_drafter, new_trunk, record
 
 from mtviz.decoding.loop import PrefillStep, RoundStep, decode
 from mtviz.decoding.record import decode_trace

@@ -1,4 +1,4 @@
-"""The Trace: its published schema, what it refuses, its counts, and the re-judging of stored rounds."""
+"""The Trace: its published schema, what it refuses, and its counts."""
 
 import copy
 import json
@@ -7,49 +7,17 @@ import typing
 
 import jsonschema
 import pytest
-from fakes import ScriptedDrafter, ScriptedTrunk, prefix_law
+from fakes import ScriptedDrafter
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from recorded import VOCAB, new_drafter, new_trunk, record
 
 from mtviz import trace as trace_module
-from mtviz.decoding.loop import RoundStep, decode
 from mtviz.decoding.record import decode_trace
-from mtviz.decoding.verification import verify
 from mtviz.schema import KEYWORDS
 from mtviz.settings import BOUNDS, RULES, Settings
 from mtviz.text import Token
-from mtviz.trace import TraceError, counts, dumps, judge_again, loads, schema, validate
-
-VOCAB = 10
-END = 9
-
-
-def scripted_law(seed, mixed_with=None):
-    """A law in which the end token is rare; with a second seed, the mixture of two such laws."""
-    laws = [prefix_law(VOCAB, number) for number in (seed, mixed_with) if number is not None]
-
-    def law(prefix):
-        weights = [sum(column) for column in zip(*(one(tuple(prefix)) for one in laws))]
-        weights[END] *= 0.1
-        return [weight / sum(weights) for weight in weights]
-
-    return law
-
-
-def new_trunk(seed=0, **given):
-    return ScriptedTrunk(scripted_law(seed), VOCAB, **{"end_ids": [END]} | given)
-
-
-def new_drafter(seed=0):
-    """Near the trunk of the same seed, so that some drafts are accepted and some are not."""
-    return ScriptedDrafter(VOCAB, law=scripted_law(seed, mixed_with=seed + 1000))
-
-
-def record(seed=0, trunk=None, drafter=None, **settings):
-    given = Settings(**{"temperature": 1.0, "max_new_tokens": 24, "seed": seed} | settings)
-    *_, trace = decode_trace(trunk or new_trunk(seed), drafter or new_drafter(seed), "Once", given)
-    return trace
-
+from mtviz.trace import TraceError, counts, dumps, loads, schema, validate
 
 # --- the schema and the shapes in the code are one -----------------------------------------------------------------------
 
@@ -350,87 +318,3 @@ def test_counts_agree_with_the_tokens_that_were_emitted(rule):
     assert result["new_tokens"] == len(trace["output"]["tokens"]) == 1 + in_rounds
     assert result["mean_acceptance_length"] == in_rounds / len(trace["rounds"])
     assert result["passes"] == len(trace["rounds"]) + 1
-
-
-# --- judging again -------------------------------------------------------------------------------------------------------
-
-
-def stored_rounds(rule, temperature, seed, **settings):
-    """Rounds as stored and the steps that they record, of one run."""
-    given = Settings(rule=rule, temperature=temperature, seed=seed, num_draft_tokens=5, max_new_tokens=30, epsilon=0.2, **settings)
-    *_, trace = decode_trace(new_trunk(seed), new_drafter(seed), "Once", given)
-    steps = decode(new_trunk(seed), new_drafter(seed), new_trunk().encode("Once"), given)
-    steps = [step for step in steps if isinstance(step, RoundStep)]
-    return given, list(zip(loads(dumps(trace))["rounds"], steps, strict=True))
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_judging_again_under_the_same_settings_repeats_the_engine(rule, temperature):
-    judged = 0
-    for seed in range(12):
-        given_settings, rounds = stored_rounds(rule, temperature, seed)
-        for round_, _ in rounds:
-            again = judge_again(round_, given_settings)
-            assert again["verdicts"] == [draft["verdict"] for draft in round_["drafts"]]
-            assert again["accepted"] == again["verdicts"].count("accepted")
-            emitted = round_["emitted"] or {"kind": None, "token": None}
-            assert again["kind"] == emitted["kind"]
-            if again["kind"] == "recovered" and rule != "match" and temperature > 0:
-                assert again["token"] is None  # it would be redrawn
-            else:
-                assert again["token"] == emitted["token"]
-            judged += 1
-    assert judged > 60
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_judging_again_under_other_settings_agrees_with_a_fresh_verification(rule, temperature):
-    kinds = set()
-    for seed in range(6):
-        _, rounds = stored_rounds(rule, temperature, seed)
-        others = [
-            Settings(rule=other, temperature=temperature, num_draft_tokens=length, threshold=threshold, epsilon=epsilon)
-            for other in RULES
-            for length in (0, 1, 3, 5, 8)
-            for threshold, epsilon in ((0.1, 0.05), (0.9, 0.6))
-        ]
-        for round_, step in rounds:
-            for other in others:
-                again = judge_again(round_, other)
-                fresh = fresh_verification(step, other)
-                assert (again["verdicts"], again["accepted"], again["kind"]) == (fresh.verdicts, fresh.accepted, fresh.kind)
-                if again["token"] is not None:
-                    assert again["token"]["id"] == fresh.token
-                else:
-                    assert fresh.token is None or (fresh.kind == "recovered" and other.rule != "match" and temperature > 0)
-                kinds.add((fresh.kind, again["token"] is None))
-    assert {("bonus", False), ("recovered", False)} <= kinds
-
-
-def fresh_verification(step, other):
-    k = min(len(step.proposal.tokens), other.num_draft_tokens)
-    return verify(
-        step.proposal.tokens[:k], step.proposal.draft_probs[:k], step.probs[: k + 1], step.trunk_tokens[: k + 1], step.uniforms[:k],
-        0.5, step.entropies, other, {END},
-    )
-
-
-@given(st.integers(0, 5), st.floats(0.01, 1), st.floats(0.01, 1))
-def test_a_lower_threshold_never_accepts_less(seed, first, second):
-    (_, rounds), (low, high) = STORED[seed], sorted((first, second))
-    for round_, _ in rounds:
-        lenient, strict = (judge_again(round_, Settings(threshold=threshold, temperature=1.0, num_draft_tokens=5)) for threshold in (low, high))
-        assert lenient["accepted"] >= strict["accepted"]
-
-
-STORED = [stored_rounds("ratio", 1.0, seed) for seed in range(6)]
-
-
-def test_judging_again_leaves_the_round_as_it_was():
-    _, rounds = STORED[0]
-    for round_, _ in rounds:
-        before = copy.deepcopy(round_)
-        judge_again(round_, Settings(rule="match", num_draft_tokens=2))
-        assert round_ == before

@@ -187,13 +187,13 @@ def test_what_verify_emits_follows_the_emitted_law(rule):
     draft_probs, target_probs = tensor([0.5, 0.3, 0.15, 0.05]), tensor([0.1, 0.35, 0.15, 0.4])
     target = target_probs.expand(2, -1)
     entropies = sampling.entropy(target).tolist()
-    dice, n, seen = Random(5).random, 8000, [0] * 4
+    dice, n, seen = Random(5).random, 3000, [0] * 4
     for token in sampling.draw(draft_probs.expand(n, -1), [dice() for _ in range(n)]):
         trunk_tokens = sampling.draw(target, [dice(), dice()])
         result = verify([token], draft_probs[None], target, trunk_tokens, [dice()], dice(), entropies, settings)
         seen[token if result.accepted else result.token] += 1
     law = emitted_law(draft_probs, target_probs, settings)
-    assert 0.5 * sum(abs(count / n - prob) for count, prob in zip(seen, law)) < 0.02
+    assert 0.5 * sum(abs(count / n - prob) for count, prob in zip(seen, law)) < 0.03
 
 
 def test_a_match_that_cannot_miss_recovers_nothing():

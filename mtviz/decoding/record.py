@@ -68,16 +68,17 @@ def decode_trace(
 
 
 def model_info(trunk: Trunk, drafter: Drafter | None) -> ModelInfo:
+    heads = getattr(drafter, "heads", None)  # a drafter without weights has none
     info: ModelInfo = {
         "trunk": trunk.name,
-        "heads": getattr(drafter, "heads_name", None),
+        "heads": heads.family if heads is not None else None,
         "family": drafter.name if drafter is not None else "none",
         "dtype": trunk.dtype,
         "device": trunk.device,
         "revision": trunk.fingerprint,
     }
-    if note := getattr(drafter, "note", None):
-        info["note"] = note
+    if heads is not None and heads.note:
+        info["note"] = heads.note
     return info
 
 

@@ -28,7 +28,8 @@ class Drafter(Protocol):
     """Proposes tokens. Told every true (hidden state, next token) pair in order, and nothing of rejected ones.
 
     `observe` after the prefill covers all prompt positions; after a round it covers the accepted positions, the newest
-    last. What a drafter remembers of its own proposals it must forget at the next `observe`.
+    last. What a drafter remembers of its own proposals it must forget at the next `observe`. One with weights has them
+    as `heads`, with their `family` and `note`, which the Trace tells.
     """
 
     name: str
