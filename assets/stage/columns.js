@@ -92,6 +92,8 @@ function fillColumn(column, draft, view, t) {
     return;
   }
   fillChip(column.chip, draft.token);
+  column.print.title = titleOf(draft.token);
+  column.other.title = titleOf(draft.trunk_token);
   fillChip(column.print, draft.token);
   fillChip(column.other, draft.trunk_token);
   setText(column.equal, draft.token.id === draft.trunk_token.id ? '=' : '≠');
@@ -116,6 +118,10 @@ function fillColumn(column, draft, view, t) {
   column.root.setAttribute('aria-label', t(`verdict.${draft.verdict}`));
   setVar(column.root, '--fly-x', '0px');
   setVar(column.root, '--fly-y', '0px');
+}
+
+function titleOf(token) {
+  return `${quoted(token)} · ${token.id}`;
 }
 
 // A figure stands on its bar, and on the notch where that is just above the bar and would cross it.

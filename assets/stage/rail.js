@@ -13,11 +13,12 @@ export function createRail(t, { bounds, knobs }) {
   const note = h('span', { class: 'knob-note' });
   const tick = h('i', { class: 'recorded-tick', title: t('rail.recorded') });
   const heads = h('div', { class: 'speaker heads' });
+  const trunk = h('div', { class: 'speaker trunk', title: t('rail.trunk.tip') }, t('rail.trunk'));
   const root = h('div', { class: 'rail' },
     heads,
     h('div', { class: 'rail-facing' }, t('rail.facing')),
     h('div', { class: 'knob' }, h('div', { class: 'knob-words' }, name, value, note), h('div', { class: 'knob-slider' }, slider, tick)),
-    h('div', { class: 'speaker trunk' }, t('rail.trunk')),
+    trunk,
     h('div', { class: 'rail-line' }, t('rail.verdict')),
     h('div', { class: 'rail-line held-name' }, ''));
   const heldName = root.lastChild;
@@ -32,6 +33,7 @@ export function createRail(t, { bounds, knobs }) {
       setText(value, { ratio: settings.threshold.toFixed(2), typical: settings.epsilon.toFixed(2), match: '=', speculative: '⚄' }[rule]);
       const drafter = t(`drafter.${recorded.drafter}`);
       setText(heads, drafter);
+      heads.title = t(`drafter.${recorded.drafter}.tip`);
       setText(note, t(`rail.${rule}.note`, { drafter }));
       setText(heldName, t(`rail.held.${rule}`, { drafter }));
       if (Number(slider.value) !== knobs.settings.threshold) slider.value = knobs.settings.threshold;

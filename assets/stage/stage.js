@@ -82,7 +82,7 @@ function buildStage(root, host, fail) {
     onDecode: decode, onPreset: openPreset,
   });
   const sentence = createSentence(t);
-  const tally = createTally(t);
+  const tally = createTally(t, (kinds) => strip.light(kinds));
   const columns = createColumns(t);
   const flight = createFlight(columns, sentence);
   const rail = createRail(t, { bounds: config.bounds, knobs });
@@ -123,7 +123,7 @@ function buildStage(root, host, fail) {
     sentence.apply(shown, state);
     flight.apply(shown.view, state);
     meters.apply(shown, state);
-    tally.apply(pass, state.counted);
+    tally.apply(pass, state, !whatIf);
     const place = t(pass.view.kind === 'prefill' ? 'where.prefill' : 'where', { round: pass.view.index + 1, rounds: run.trace.rounds.length });
     strip.apply(pass, ms, place);
     transport.update(place);

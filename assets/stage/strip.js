@@ -14,6 +14,7 @@ export function createStrip(t, { seek, colours }) {
   const pen = canvas.getContext('2d');
   let run = null;
   let capacity = FIRST_CAPACITY;
+  let lit = null;
   let size = { height: 0, step: 0, wide: 0, tall: 0 };
 
   function measure() {
@@ -36,7 +37,10 @@ export function createStrip(t, { seek, colours }) {
     const x = at * step + (step - wide) / 2;
     const rejected = view.drafts.slice(view.accepted);
     const kinds = [...Array(view.accepted).fill('accepted'), ...(view.emitted ? [view.emitted.kind] : []), ...rejected.map(({ verdict }) => verdict)];
-    kinds.forEach((kind, row) => drawSquare(pen, palette, kind, x, height - 1 - (row + 1) * (tall + 2) + 2, wide, tall));
+    kinds.forEach((kind, row) => {
+      pen.globalAlpha = !lit || lit.includes(kind) ? 1 : 0.18;
+      drawSquare(pen, palette, kind, x, height - 1 - (row + 1) * (tall + 2) + 2, wide, tall);
+    });
   }
 
   function seekAt(event) {
@@ -54,6 +58,13 @@ export function createStrip(t, { seek, colours }) {
 
   return {
     root, redraw: measure,
+    // Only squares of these kinds stand out; all of them where `kinds` is missing.
+    light(kinds = null) {
+      if (lit === kinds) return;
+      lit = kinds;
+      root.classList.toggle('lit', Boolean(lit));
+      measure();
+    },
     begin(next) {
       run = next;
       capacity = FIRST_CAPACITY;

@@ -1,28 +1,42 @@
 // The one big number, tokens per trunk pass, and the panel with every count and its definition.
 
 import { counts, share } from './counts.js';
-import { h, setText } from './dom.js';
+import { h, setText, setVar } from './dom.js';
 import { createPanel } from './panel.js';
 import { formatMean } from './format.js';
 
 const LISTED = ['mean_acceptance_length', 'acceptance_rate', 'accepted', 'judged', 'drafted', 'rounds', 'passes', 'new_tokens', 'tokens_per_second', 'mean_bias_tv'];
 
-export function createTally(t) {
+// Squares of the film strip that a count counts.
+const COUNTED = {
+  mean_acceptance_length: ['accepted', 'recovered', 'bonus'],
+  acceptance_rate: ['accepted'],
+  accepted: ['accepted'],
+  judged: ['accepted', 'rejected'],
+  drafted: ['accepted', 'rejected', 'unjudged'],
+  new_tokens: ['accepted', 'recovered', 'bonus', 'first'],
+};
+
+// `light(kinds)` lights squares of the film strip; without kinds, all of them.
+export function createTally(t, light) {
   const number = h('span', { class: 'big-number' });
+  const gain = h('span', { class: 'gain', 'aria-hidden': 'true' });
   const source = h('span', { class: 'big-source' });
   const button = h('button', { type: 'button', class: 'big', title: t('count.mean_acceptance_length.definition') },
-    number, h('span', { class: 'big-name' }, t('big.name')), source);
+    gain, number, h('span', { class: 'big-name' }, t('big.name')), source);
   const list = h('dl', {});
   const scope = h('p', { class: 'panel-note' });
   const panel = createPanel(button, 'counts', h('h3', {}, t('counts.title')), scope, list);
   let run = null;
-  panel.addEventListener('beforetoggle', () => run && fill());
+  panel.addEventListener('beforetoggle', ({ newState }) => (newState === 'open' ? fill() : light()));
+  panel.addEventListener('pointerover', ({ target }) => light(COUNTED[target.dataset.count]));
 
   function fill() {
     const all = counts(run.trace);
     setText(scope, t('counts.scope', { rounds: all.rounds }));
     const rows = LISTED.flatMap((name) => [
-      h('dt', {}, t(`count.${name}`)), h('dd', { class: 'value' }, countText(name, all[name])), h('dd', { class: 'definition' }, t(`count.${name}.definition`))]);
+      h('dt', { 'data-count': name }, t(`count.${name}`)), h('dd', { class: 'value', 'data-count': name }, countText(name, all[name])),
+      h('dd', { class: 'definition', 'data-count': name }, t(`count.${name}.definition`))]);
     for (const name of ['conditional_acceptance', 'survival']) {
       rows.push(h('dt', {}, t(`count.${name}`)), h('dd', { class: 'value' }, all[name].map(formatMean).join(' · ') || '–'), h('dd', { class: 'definition' }, t(`count.${name}.definition`)));
     }
@@ -32,10 +46,13 @@ export function createTally(t) {
   return {
     root: h('div', { class: 'big-box' }, button, panel),
     begin(next) { run = next; },
-    apply(pass, counted) {
+    // `asRecorded`: the state is the run's own, not a what-if of it.
+    apply(pass, state, asRecorded) {
       const before = run.passes[pass.at - 1]?.totals ?? { emitted: 0, rounds: 0 };
-      const { emitted, rounds } = counted ? pass.totals : before;
+      const { emitted, rounds } = state.counted ? pass.totals : before;
       setText(number, formatMean(share(emitted, rounds)));
+      setText(gain, `+${pass.totals.emitted - before.emitted}`);
+      setVar(gain, '--gain', asRecorded && pass.view.kind === 'round' ? state.emitted.leave : 0);
       number.classList.toggle('none', rounds === 0);
       setText(source, t('big.source', { emitted, rounds }));
     },
