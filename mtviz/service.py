@@ -137,7 +137,7 @@ class Service:
         if settings.drafter not in self._heads:
             have = ", ".join([*sorted(self._heads), "lookup", "none"])
             raise SettingsError("drafter", f"no {settings.drafter} heads are loaded for {trunk.name}; choose one of {have}")
-        return HeadsDrafter(self._heads[settings.drafter], trunk)
+        return HeadsDrafter(self._heads[settings.drafter])
 
     def decode(self, prompt: str, settings: Settings) -> Iterator[Trace]:
         """Yield the growing Trace: after the prefill and after every round. The last one has a `finish_reason`.

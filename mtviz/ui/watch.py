@@ -19,8 +19,11 @@ from mtviz.views.charts import acceptance_by_position
 from mtviz.views.stage import stage_script
 
 DEVICE = "device"  # one run at a time: runs side by side would only slow each other and falsify the measured times
+# The stage has its own margins; Gradio's would take a third of a phone's width.
 PAGE_STYLE = (
-    ".gradio-container{max-width:1280px!important;padding:0 16px!important}"
+    ".gradio-container{max-width:1280px!important;padding:0!important}"
+    ".gradio-container .main.fillable{padding:12px clamp(8px,4vw,48px)!important}"
+    ".gradio-container .html-container{padding:0!important}"
     ".gradio-container footer{display:none}"
 )
 
