@@ -1,6 +1,7 @@
 """Re-judging stored rounds under other settings, without the model."""
 
 import copy
+from functools import cache
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,10 @@ from mtviz.settings import RULES, Settings
 from mtviz.trace import dumps, judge_again, loads
 
 
-def stored_rounds(rule, temperature, seed, **settings):
+@cache
+def stored_rounds(rule, temperature, seed):
     """Rounds as stored and the steps that they record, of one run."""
-    given = Settings(rule=rule, temperature=temperature, seed=seed, num_draft_tokens=5, max_new_tokens=30, epsilon=0.2, **settings)
+    given = Settings(rule=rule, temperature=temperature, seed=seed, num_draft_tokens=5, max_new_tokens=30, epsilon=0.2)
     *_, trace = decode_trace(new_trunk(seed), new_drafter(seed), "Once", given)
     steps = decode(new_trunk(seed), new_drafter(seed), new_trunk().encode("Once"), given)
     steps = [step for step in steps if isinstance(step, RoundStep)]
@@ -47,12 +49,12 @@ def test_judging_again_under_the_same_settings_repeats_the_engine(rule, temperat
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_judging_again_under_other_settings_agrees_with_a_fresh_verification(rule, temperature):
     kinds = set()
-    for seed in range(6):
+    for seed in range(4):
         _, rounds = stored_rounds(rule, temperature, seed)
         others = [
             Settings(rule=other, temperature=temperature, num_draft_tokens=length, threshold=threshold, epsilon=epsilon)
             for other in RULES
-            for length in (0, 1, 3, 5, 8)
+            for length in (0, 1, 3, 8)
             for threshold, epsilon in ((0.1, 0.05), (0.9, 0.6))
         ]
         for round_, step in rounds:
