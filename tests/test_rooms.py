@@ -39,7 +39,7 @@ MAY_BE_HEAVY = {
     "drafting": {"torch"},
     "decoding": {"torch"},
     "training": {"torch"},
-    "evaluation": {"torch"},
+    "evaluation": {"torch", "transformers"},  # it is compared with transformers' own generate
     "views": {"plotly"},
     "service": {"torch"},
     "ui": {"gradio"},
