@@ -137,11 +137,11 @@ class LeanLlama:
         return torch.cat([turn, torch.ones_like(turn[:, : self.keys])], dim=1)
 
     def _mask(self, past: int, n: int) -> Tensor | None:
-        """Which of past + n keys each of n * group query rows may see; None where that is all of them."""
+        """(n * group, past + n): -inf where a query row may not look, to be added; None where every row sees all keys."""
         if n == 1:
             return None
-        seen = torch.ones(n, past + n, dtype=torch.bool, device=self.device).tril(past)
-        return seen.repeat_interleave(self.queries // self.keys, dim=0)
+        unseen = torch.full((n, past + n), -torch.inf, dtype=self.dtype, device=self.device).triu(past + 1)
+        return unseen.repeat_interleave(self.queries // self.keys, dim=0)
 
     def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
         """RMSNorm (Zhang and Sennrich 2019), in fewer and cheaper steps than `functional.rms_norm` takes on a CPU."""
