@@ -21,9 +21,9 @@ export function createFlight(columns, sentence) {
     forget() { measured = new Map(); },
     apply(view, state) {
       state.columns.forEach((now, i) => {
-        if (now.leave > 0 && view.drafts[i].verdict === 'accepted') aim(columns.columns[i], sentence.words[i]);
+        if (now.leave > 0 && now.leave < 1 && view.drafts[i].verdict === 'accepted') aim(columns.columns[i], sentence.words[i]);
       });
-      if (state.emitted.leave > 0 && view.emitted && sentence.emittedWord) aim(columns.emitted, sentence.emittedWord);
+      if (state.emitted.leave > 0 && state.emitted.leave < 1 && view.emitted && sentence.emittedWord) aim(columns.emitted, sentence.emittedWord);
     },
   };
 }

@@ -4,39 +4,33 @@
 import { h, setData } from './dom.js';
 import { hexOf } from './utf8.js';
 
+// So many passes keep their tint; what is further back is one piece of text, which costs little to lay out.
+const TINTED = 64;
+const TINTED_STEP = 32;
+
 export function createSentence(t) {
   const prompt = h('span', { class: 'prompt' });
+  const older = h('span', { class: 'older' });
+  const tinted = h('span', {});
   const tail = h('span', { class: 'tail' });
   const ending = h('span', { class: 'ending', hidden: true });
-  const root = h('p', { class: 'sentence', dir: 'auto' }, prompt, tail, ending);
+  const root = h('p', { class: 'sentence', dir: 'auto' }, prompt, older, tinted, tail, ending);
   const box = h('div', { class: 'sentence-box', tabindex: 0, role: 'group', 'aria-label': t('sentence.label') }, root);
-  let past = [];
   let run = null;
   let drawn = null;
-  let shown = 0; // passes before this one are in view as past text
+  let first = 0; // passes from here to `next` stand as tinted text, those before as older text
+  let next = 0;
   let words = [];
   let emittedWord = null;
   let lead = null;
 
-  function begin(next) {
-    past.forEach((span) => span.remove());
-    past = [];
-    shown = 0;
-    run = next;
+  function begin(started) {
+    run = started;
     drawn = null;
-    prompt.textContent = next.trace.prompt.text;
-    setData(root, 'raw', next.trace.settings.raw ? 'yes' : 'no');
-  }
-
-  function append(passes) {
-    for (const { view, at } of passes) {
-      const span = h('span', { class: 'round', hidden: true, 'data-tint': at % 2 });
-      const accepted = view.pieces.slice(0, view.accepted).map(({ text }) => text).join('');
-      if (accepted) span.append(h('span', { class: 'word accepted' }, accepted));
-      if (view.emittedPiece) span.append(h('span', { class: 'word emitted' }, view.emittedPiece.text));
-      past.push(span);
-      tail.before(span);
-    }
+    first = next = 0;
+    older.textContent = '';
+    tinted.replaceChildren();
+    prompt.textContent = run.trace.prompt.text + (run.trace.settings.raw ? '' : '\n');
   }
 
   function fillTail({ view, at }) {
@@ -48,20 +42,24 @@ export function createSentence(t) {
     tail.replaceChildren(...[lead, ...words, emittedWord].filter(Boolean));
   }
 
-  // Shows the passes before `at` as past text; costs only those between the old place and the new.
+  // Shows the passes before `at` as past text; a step forward costs one pass, any other move at most the tinted ones.
   function moveTo(at) {
-    for (; shown < at; shown += 1) past[shown].hidden = false;
-    for (; shown > at; shown -= 1) past[shown - 1].hidden = true;
+    const start = Math.max(0, Math.floor((at - TINTED) / TINTED_STEP) * TINTED_STEP);
+    if (start !== first || at < next) {
+      older.textContent = run.passes.slice(0, start).map(({ view }) => textOf(view).join('')).join('');
+      tinted.replaceChildren();
+      first = next = start;
+    }
+    for (; next < at; next += 1) tinted.append(pastSpan(run.passes[next]));
   }
 
   return {
-    box, begin, append,
+    box, begin,
     get words() { return words; },
     get emittedWord() { return emittedWord; },
     apply(pass, state) {
       const { view } = pass;
-      const fresh = drawn !== pass;
-      if (fresh) {
+      if (drawn !== pass) {
         drawn = pass;
         moveTo(pass.at);
         fillTail(pass);
@@ -83,12 +81,19 @@ export function createSentence(t) {
       }
       hideAllButLast(chips);
       const over = run.trace.finish_reason !== null && pass.at === run.passes.length - 1 && state.counted;
-      const endsNow = over && ending.hidden;
+      if (over && ending.hidden) ending.textContent = t(`finish.${run.trace.finish_reason}`);
       ending.hidden = !over;
-      if (endsNow) ending.textContent = t(`finish.${run.trace.finish_reason}`);
-      if (fresh || endsNow) box.scrollTop = box.scrollHeight;
     },
   };
+}
+
+function textOf(view) {
+  return [view.pieces.slice(0, view.accepted).map(({ text }) => text).join(''), view.emittedPiece?.text ?? ''];
+}
+
+function pastSpan({ view, at }) {
+  const [accepted, emitted] = textOf(view);
+  return h('span', { class: 'round', 'data-tint': at % 2 }, h('span', { class: 'word accepted' }, accepted), h('span', { class: 'word emitted' }, emitted));
 }
 
 function wordOf(piece, name) {

@@ -165,7 +165,6 @@ function buildStage(root, host, fail) {
     source = from;
     player.waiting = from === 'live' && trace.finish_reason === null;
     sentence.begin(run);
-    sentence.append(run.passes);
     tally.begin(run);
     strip.begin(run);
     player.run = run;
@@ -223,7 +222,6 @@ function buildStage(root, host, fail) {
       if (run.passes.length) player.play();
     } else {
       const fresh = extendRun(run, trace);
-      sentence.append(fresh);
       strip.append(fresh);
       if (fresh.length === run.passes.length) player.play();
     }

@@ -12,17 +12,19 @@ from pathlib import Path
 STAGE = Path(__file__).resolve().parents[2] / "assets" / "stage"
 _IMPORT = re.compile(r"^import .* from '\./(\w+)\.js';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=async |function |const |class )", re.MULTILINE)
+_INDENT_OR_COMMENT = re.compile(r"^(?:[ \t]*//[^\n]*\n|[ \t]+)", re.MULTILINE)  # no template literal spans lines
 
 
 def stage_script() -> str:
     """JavaScript that defines one name, `mountStage(root, host)`, and leaks no other."""
     body = "\n".join(_EXPORT.sub("", _IMPORT.sub("", (STAGE / f"{name}.js").read_text(encoding="utf-8"))) for name in _in_order())
+    body = _INDENT_OR_COMMENT.sub("", body)
     return f"const mountStage = (() => {{\n'use strict';\n{body}\nreturn mountStage;\n}})();\n"
 
 
 def stage_style() -> str:
     """CSS in which every rule is scoped under `.mtviz-stage`."""
-    return (STAGE / "stage.css").read_text(encoding="utf-8")
+    return re.sub(r"^ +", "", (STAGE / "stage.css").read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 def _in_order() -> list[str]:

@@ -1,0 +1,204 @@
+"""The stage in a real browser, on made-up Traces: what is seen, copied, scrolled, and how fast it moves."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from mtviz.settings import BOUNDS
+from mtviz.views.stage import STAGE, stage_script, stage_style
+
+sync_api = pytest.importorskip("playwright.sync_api")
+pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+
+HERE = Path(__file__).resolve().parent
+STRINGS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (STAGE.parent / "i18n").glob("*.json")}
+RUN = "window.stage.show({trace: %s, run: %d, source: 'live', busy: %s})"
+
+
+def made(options: str) -> dict:
+    """A made-up Trace; `options` is the JavaScript object given to `makeTrace`."""
+    code = f"import {{ makeTrace, RAIN_TOKENS }} from {json.dumps((HERE / 'traces.js').as_uri())}; console.log(JSON.stringify(makeTrace({options})));"
+    return json.loads(subprocess.run(["node", "--input-type=module", "-e", code], capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        path = shutil.which("chromium") or shutil.which("chromium-browser")
+        try:
+            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        except sync_api.Error as error:
+            pytest.skip(f"no Chromium: {error}")
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_stage(browser, tmp_path):
+    pages = []
+
+    def open_(trace, width=1280, height=800, **options):
+        page = browser.new_page(viewport={"width": width, "height": height}, **options)
+        pages.append(page)
+        page.problems = []
+        page.on("pageerror", lambda error: page.problems.append(str(error)))
+        page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
+        config = {
+            "bounds": {name: vars(bound) for name, bound in BOUNDS.items()}, "defaults": trace["settings"], "presets": [],
+            "status": {"live": False, "text": "none"}, "first": trace, "strings": STRINGS, "language": "en",
+        }
+        data = json.dumps(config).replace("</", "<\\/")
+        path = tmp_path / f"{len(pages)}.html"
+        path.write_text(
+            f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>body{{margin:8px}}{stage_style()}</style>'
+            f'<div class="mtviz-stage"></div><script>{stage_script()}\nwindow.config = {data}; window.sent = [];'
+            "window.stage = mountStage(document.querySelector('.mtviz-stage'), {config, canDecode: true, decode: (p) => sent.push(p), stop() {}, loadPreset() {}});</script>",
+            encoding="utf-8",
+        )
+        page.goto(path.as_uri())
+        return page
+
+    yield open_
+    for page in pages:
+        assert page.problems == []
+        page.close()
+
+
+ODD = r"""['聪', [0xe6, 0x98], [0x8e], ' ', [0xf0, 0x9f, 0x99], [0x82], ' Hello', '   ', '\n', '\n\n', '\t', 'world', '<restate here>', 'a<b & c>d', '<think>',
+  '<|im_end|>', '<!--', '&amp;', '${alert(1)}', '${', '\\u', '{{x}}', '`', 'مرحبا', ' بالعالم', 'abc ', 'שלום', ' 123', 'x'.repeat(60), '字'.repeat(300), '。']"""
+
+
+def whole_text(trace):
+    return trace["prompt"]["text"] + "\n" + b"".join(bytes.fromhex(t["bytes"]) if "bytes" in t else t["text"].encode() for t in trace["output"]["tokens"]).decode()
+
+
+def test_copied_text_is_the_original_whatever_the_tokens(open_stage):
+    trace = made("{ prompt: 'a<b> ${x}', skill: 9, num_draft_tokens: 8, pieces: %s }" % ODD)
+    page = open_stage(trace)
+    page.keyboard.press("End")
+    copied = page.evaluate("() => { getSelection().selectAllChildren(document.querySelector('.sentence')); return getSelection().toString(); }")
+    assert copied == whole_text(trace)
+    assert "\ufffd" not in page.inner_text(".mtviz-stage")
+
+
+def test_bytes_of_half_a_character_stand_as_hex_and_go_with_their_rejection(open_stage):
+    trace = made("{ skill: 9, num_draft_tokens: 2, pieces: ['a', 'b', [0xe6, 0x98], 'c'] }")
+    first = trace["rounds"][0]
+    first["drafts"][1]["verdict"] = "rejected"
+    first["emitted"] = {"kind": "recovered", "token": {"id": 5, "text": "z"}, "prob": 0.5}
+    trace["rounds"] = [first]
+    page = open_stage(trace)
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert "E6 98" in page.inner_text(".sentence")
+    page.keyboard.press("End")
+    assert page.evaluate("[...document.querySelectorAll('.sentence .hex')].every((chip) => !chip.offsetParent)")
+    assert page.inner_text(".columns").count("E6 98") >= 1
+
+
+def test_right_to_left_words_are_not_turned_by_their_spans(open_stage):
+    trace = made("{ prompt: 'abc', skill: 9, pieces: ['مرحبا', ' بالعالم', ' x'] }")
+    page = open_stage(trace)
+    page.keyboard.press("End")
+    first, second = page.evaluate(
+        """() => { const text = [...document.querySelectorAll('.sentence .word')].filter((w) => w.offsetParent && w.textContent);
+        return text.slice(0, 2).map((w) => w.getBoundingClientRect().left); }"""
+    )
+    assert first > second  # the second word stands left of the first
+    assert page.evaluate("getComputedStyle(document.querySelector('.chip')).unicodeBidi") == "isolate"
+
+
+@pytest.mark.parametrize("width", [360, 390, 768, 1024, 1280])
+def test_nothing_scrolls_sideways_with_eight_drafts_and_a_long_token(open_stage, width):
+    page = open_stage(made("{ num_draft_tokens: 8, skill: 9, pieces: ['a', 'y'.repeat(60), 'x'.repeat(60), 'b', 'c', 'd', 'e', 'f', 'g', 'h'] }"), width, 640)
+    page.keyboard.press("End")
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_second_and_third_run_start_clean_and_grow_round_by_round(open_stage):
+    page = open_stage(made("{}"))
+    for run, options in enumerate(["{ prompt: 'second', pieces: RAIN_TOKENS.slice(0, 20) }", "{ prompt: 'third', rule: 'match', num_draft_tokens: 2, pieces: RAIN_TOKENS.slice(0, 12) }"], 1):
+        trace = made(options)
+        for rounds in range(len(trace["rounds"]) + 1):
+            done = rounds == len(trace["rounds"])
+            growing = {**trace, "rounds": trace["rounds"][:rounds], "finish_reason": "length" if done else None}
+            page.evaluate(RUN % (json.dumps(growing), run, "false" if done else "true"))
+        page.keyboard.press("End")
+        assert page.inner_text(".prompt").strip() == trace["prompt"]["text"]
+        assert page.text_content(".where") == f"round {len(trace['rounds'])} of {len(trace['rounds'])}"
+        assert page.text_content(".decode") == "Decode"
+
+
+def test_an_error_names_its_field_and_loses_nothing(open_stage):
+    page = open_stage(made("{}"))
+    before = page.inner_text(".sentence")
+    page.evaluate("stage.show({error: {field: 'prompt', message: 'prompt: is blank'}, run: 9, source: 'live', busy: false})")
+    assert page.inner_text(".error") == "prompt: is blank"
+    assert page.get_attribute(".prompt-input", "aria-invalid") == "true"
+    assert page.inner_text(".sentence").startswith(before[:20])
+    page.click(".decode")
+    assert page.is_hidden(".error") and page.evaluate("sent.length") == 1
+
+
+def test_keys_step_through_the_phases_of_a_round(open_stage):
+    page = open_stage(made("{}"), reduced_motion="reduce")
+    page.keyboard.press("Home")
+    page.keyboard.press("Shift+ArrowRight")
+    seen = []
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+        seen.append(page.text_content(".phases [data-state=now]"))
+    assert seen == ["guess", "one pass", "judge", "roll back", "emit"]
+    page.keyboard.press("End")
+    assert page.text_content(".unseen").startswith("Round ")
+
+
+def test_a_moved_threshold_judges_this_round_again(open_stage):
+    trace = made("{}")
+    page = open_stage(trace, reduced_motion="reduce")
+    page.eval_on_selector(".threshold", "(slider) => { slider.value = 0.01; slider.dispatchEvent(new Event('input')); }")
+    assert page.text_content(".badge") == "this round only"
+    assert page.locator(".column[data-verdict=rejected]").count() == 0
+    page.keyboard.press("Shift+ArrowLeft")
+    page.click(".decode")
+    assert page.evaluate("sent[0].settings.threshold") == 0.01
+
+
+def test_rounds_remain_readable_where_drawing_fails(browser, open_stage):
+    page = open_stage(made("{}"))
+    page.evaluate("() => { CanvasRenderingContext2D.prototype.fillRect = () => { throw new Error('drawing fails'); }; }")
+    page.evaluate(RUN % (json.dumps(made("{ prompt: 'still here' }")), 5, "false"))
+    assert "still here" in page.inner_text(".mtviz-stage") and page.locator(".mtviz-stage li").count() > 5
+    page.problems.clear()  # the failure is reported, as it should be
+
+
+SCRUB = """() => { const times = [0.3, 0.31, 0.5, 0.49, 0.9, 0.88, 0.1, 0.12, 0.7].map((part) => { const began = performance.now();
+    const strip = document.querySelector('.strip'); const box = strip.getBoundingClientRect(); strip.setPointerCapture = () => {};
+    strip.dispatchEvent(new PointerEvent('pointerdown', { clientX: box.left + box.width * part * 0.97, clientY: box.top + 9, pointerId: 1 }));
+    document.body.offsetHeight; return performance.now() - began; }); return Math.min(...times); }"""
+
+
+def test_frames_are_fast(open_stage):
+    page = open_stage(made("{ pieces: RAIN_TOKENS.concat(RAIN_TOKENS, RAIN_TOKENS), max_new_tokens: 200 }"))
+    page.evaluate(
+        "() => { window.costs = []; const next = requestAnimationFrame.bind(window); window.requestAnimationFrame = (draw) => next((now) => {"
+        " const began = performance.now(); draw(now); costs.push(performance.now() - began); }); }"
+    )
+    page.wait_for_timeout(1500)
+    median = page.evaluate("costs.sort((a, b) => a - b)[costs.length >> 1]")
+    assert median < 8, f"{median} ms of script in a frame of 16.7 ms"
+
+
+def test_scrubbing_five_hundred_rounds_is_fast(open_stage):
+    """The fastest of nine steps, since the machine may be busy with other work."""
+    trace = made("{ pieces: Array.from({ length: 40 }, () => RAIN_TOKENS.slice(0, 60)).flat().slice(0, 1900), max_new_tokens: 1900, skill: 0.72 }")
+    assert len(trace["rounds"]) >= 500
+    step = open_stage(trace).evaluate(SCRUB)
+    assert step < 50, f"{step} ms a step"
