@@ -36,7 +36,8 @@ export function createStrip(t, { seek, colours }) {
     const palette = colours();
     const x = at * step + (step - wide) / 2;
     const rejected = view.drafts.slice(view.accepted);
-    const kinds = [...Array(view.accepted).fill('accepted'), ...(view.emitted ? [view.emitted.kind] : []), ...rejected.map(({ verdict }) => verdict)];
+    const isPlain = view.kind === 'round' && !view.drafts.length;
+    const kinds = [...Array(view.accepted).fill('accepted'), ...(view.emitted ? [isPlain ? 'plain' : view.emitted.kind] : []), ...rejected.map(({ verdict }) => verdict)];
     kinds.forEach((kind, row) => {
       pen.globalAlpha = !lit || lit.includes(kind) ? 1 : 0.18;
       drawSquare(pen, palette, kind, x, height - 1 - (row + 1) * (tall + 2) + 2, wide, tall);
@@ -99,7 +100,7 @@ function drawSquare(pen, palette, kind, x, y, wide, tall) {
     pen.font = `${Math.round(tall * 0.85)}px sans-serif`;
     pen.textAlign = 'center';
     pen.textBaseline = 'middle';
-    pen.fillText({ recovered: '◆', bonus: '★', first: '▶' }[kind], x + wide / 2, y + tall / 2 + 0.5);
+    pen.fillText({ recovered: '◆', bonus: '★', first: '▶', plain: '▶' }[kind], x + wide / 2, y + tall / 2 + 0.5);
     return;
   }
   pen.strokeStyle = kind === 'rejected' ? palette.rejected : palette.muted;

@@ -9,12 +9,12 @@ const LISTED = ['mean_acceptance_length', 'acceptance_rate', 'accepted', 'judged
 
 // Squares of the film strip that a count counts.
 const COUNTED = {
-  mean_acceptance_length: ['accepted', 'recovered', 'bonus'],
+  mean_acceptance_length: ['accepted', 'recovered', 'bonus', 'plain'],
   acceptance_rate: ['accepted'],
   accepted: ['accepted'],
   judged: ['accepted', 'rejected'],
   drafted: ['accepted', 'rejected', 'unjudged'],
-  new_tokens: ['accepted', 'recovered', 'bonus', 'first'],
+  new_tokens: ['accepted', 'recovered', 'bonus', 'plain', 'first'],
 };
 
 // `light(kinds)` lights squares of the film strip; without kinds, all of them.
