@@ -7,6 +7,7 @@ import torch
 from test_trunk import byte_tokenizer, tiny_trunk
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
+from mtviz.heads import MtpHeads
 from mtviz.trunk import Trunk, load_trunk
 from mtviz.trunk.lean import CHUNK, LeanCache, LeanLlama, qualifies
 
@@ -146,3 +147,25 @@ def test_real_trunk_for_200_tokens():
     logits = in_pieces(trunk, wanted_ids, 0)
     assert (logits - wanted).abs().max() < 1e-4
     assert logits[len(prompt) - 1 : -1].argmax(-1).tolist() == wanted_ids[len(prompt) :]
+
+
+@torch.inference_mode()
+def test_fused_heads_draft_what_their_module_drafts():
+    trunk = Trunk(llama(tie_word_embeddings=True), byte_tokenizer(), "tiny")
+    torch.manual_seed(1)
+    heads = MtpHeads(trunk, torch.arange(0, 260, 2)).requires_grad_(False)
+    for weight in heads.layer.parameters():
+        weight += 0.1 * torch.randn_like(weight)
+    ids = torch.randint(0, 260, (12,)).tolist()
+    hidden = trunk.forward(ids, trunk.new_cache())[1]
+    drafted = []
+    for fused in (False, True):
+        if fused:
+            heads.fuse()
+        state = heads.start()
+        assert isinstance(state.cache, LeanCache) == fused
+        heads.observe(state, hidden[:5], ids[1:6])
+        logits = [heads.step(state, i, token) for i, token in enumerate((None, 3, 4, 5))]
+        heads.observe(state, hidden[5:7], ids[6:8])  # after a rejection: the drafted positions are forgotten
+        drafted.append(torch.stack([*logits, heads.step(state, 0, None), heads.step(state, 1, 7)]))
+    torch.testing.assert_close(*drafted, atol=1e-4, rtol=1e-4)

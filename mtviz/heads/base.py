@@ -46,6 +46,9 @@ class Heads(nn.Module, ABC):
         """The trunk's input embeddings in float32, ids.shape + (hidden_size,)."""
         return self.trunk.embed(ids).float()
 
+    def fuse(self) -> None:
+        """Make ready to draft faster, where the family and the trunk can. The weights must not change afterwards."""
+
     @abstractmethod
     def start(self) -> Any:
         """A fresh state for one sequence."""

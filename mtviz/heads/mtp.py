@@ -17,15 +17,17 @@ from transformers import DynamicCache
 from transformers.modeling_layers import MtpLayer
 
 from mtviz.trunk import Trunk
+from mtviz.trunk.lean import LeanCache
 
 from .base import Heads, HeadsError
+from .fused import FusedMtp
 
 
 @dataclass
 class MtpState:
     """The block's own keys and values: `length` true positions, then any that drafting has added."""
 
-    cache: DynamicCache = field(default_factory=DynamicCache)
+    cache: DynamicCache | LeanCache = field(default_factory=DynamicCache)
     length: int = 0
     newest: Tensor | None = None  # (1, 1, hidden_size): the output at the last true position
     current: Tensor | None = None  # the same at the last position, drafted ones included
@@ -48,6 +50,7 @@ class MtpHeads(Heads):
         config._attn_implementation = "sdpa"
         self.layer = MtpLayer(config, type(decoder.layers[-1]), type(decoder.norm), layer_idx=0)
         self.to(trunk.device, torch.float32)
+        self._fused: FusedMtp | None = None
         self._start_as_identity(decoder.norm.weight.float())
 
     @torch.no_grad()
@@ -79,8 +82,12 @@ class MtpHeads(Heads):
             cache=cache,
         )
 
+    def fuse(self) -> None:
+        if self.trunk.lean is not None and self.trunk.lean.dtype == torch.float32:
+            self._fused = FusedMtp(self.trunk, self.layer, self._unembedding)
+
     def start(self) -> MtpState:
-        return MtpState()
+        return MtpState() if self._fused is None else MtpState(self._fused.new_cache())
 
     @torch.inference_mode()
     def observe(self, state: MtpState, hidden: Tensor, next_ids: Sequence[int]) -> None:
@@ -101,16 +108,19 @@ class MtpHeads(Heads):
             state.current = state.newest
         else:
             state.current = self._extend(state, state.current, [token], state.length + i - 1)
-        return self.unembed(state.current[0, 0])
+        return self.unembed(state.current[0, 0]) if self._fused is None else self._fused.unembed(state.current[0])[0]
 
     @staticmethod
     def _forget_drafts(state: MtpState) -> None:
-        surplus = state.cache.get_seq_length() - state.length
-        if surplus:
+        if isinstance(state.cache, LeanCache):
+            state.cache.crop(state.length)
+        elif surplus := state.cache.get_seq_length() - state.length:
             state.cache.crop(-surplus)
 
     def _extend(self, state: MtpState, hidden: Tensor, ids: Sequence[int], past: int) -> Tensor:
         """Run the block over positions past .. past + n - 1, keeping their keys and values."""
+        if self._fused is not None:
+            return self._fused.extend(hidden[0], ids, state.cache)[None]
         positions = torch.arange(past, past + len(ids), device=hidden.device)
         mask = None
         if len(ids) > 1:

@@ -71,7 +71,8 @@ def load_heads(path: str | os.PathLike[str], trunk: Trunk) -> Heads:
     heads.trunk_fingerprint = described.get("trunk_fingerprint", "")
     if heads.trunk_fingerprint != trunk.fingerprint:
         heads.note = "These heads were trained on other weights of this architecture: still lossless, but they may guess less well."
-    return heads.eval().requires_grad_(False)
+    heads.eval().requires_grad_(False).fuse()
+    return heads
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

@@ -52,7 +52,9 @@ class LeanCache:
         self.states = grown
 
 
-class _Layer(NamedTuple):
+class Layer(NamedTuple):
+    """One decoder layer, fused."""
+
     attention_norm: Tensor
     qkv: Linear
     out: Linear
@@ -92,31 +94,36 @@ class LeanLlama:
         self.packed = _can_pack(model)
         self.dtype = torch.float32 if self.packed else model.dtype
         self._embedding = model.get_input_embeddings().weight
-        self._layers = [self._fuse(layer) for layer in model.model.layers]
+        self._layers = [self.fuse(layer) for layer in model.model.layers]
         self._norm = model.model.norm.weight.to(self.dtype)
         self._eps = torch.full((1, 1), config.rms_norm_eps, dtype=torch.float32, device=self.device)
         self._frequencies = model.model.rotary_emb.inv_freq.float()
         # Logits are always float32, whatever the weights are held in.
         unembedding = model.get_output_embeddings().weight[:vocab_size]
-        self.unembed: Linear = self._linear(unembedding if self.packed else unembedding.float())
+        self.unembed: Linear = self.linear(unembedding if self.packed else unembedding.float())
 
-    def new_cache(self) -> LeanCache:
-        return LeanCache(len(self._layers), 2 * self.keys, self.head_size, self.dtype, self.device)
+    def new_cache(self, layers: int | None = None) -> LeanCache:
+        """An empty cache for `layers` layers, the trunk's own number of them by default."""
+        return LeanCache(layers or len(self._layers), 2 * self.keys, self.head_size, self.dtype, self.device)
 
     def forward(self, ids: Sequence[int], cache: LeanCache) -> Tensor:
         """Read `ids` after what `cache` holds: hidden states (n, hidden_size) after the final norm."""
-        past, n = cache.length, len(ids)
+        hidden = self._embedding[torch.tensor(ids, device=self.device)].to(self.dtype)
+        return self.norm(self.run(self._layers, hidden, cache), self._norm)
+
+    def run(self, layers: Sequence[Layer], hidden: Tensor, cache: LeanCache) -> Tensor:
+        """Pass `hidden` (n, hidden_size), at the positions after what `cache` holds, through `layers`; the shape stays."""
+        past, n = cache.length, len(hidden)
         cache.reserve(past + n)
         rotation = self._rotation(past, n)
         mask = self._mask(past, n)
-        hidden = self._embedding[torch.tensor(ids, device=self.device)].to(self.dtype)
-        for layer, states in zip(self._layers, cache.states):
-            attended = self._attend(layer.qkv(self._normed(hidden, layer.attention_norm)), states, past, rotation, mask)
+        for layer, states in zip(layers, cache.states):
+            attended = self._attend(layer.qkv(self.norm(hidden, layer.attention_norm)), states, past, rotation, mask)
             hidden = hidden + layer.out(attended)
-            gate, up = layer.gate_up(self._normed(hidden, layer.mlp_norm)).chunk(2, dim=-1)
+            gate, up = layer.gate_up(self.norm(hidden, layer.mlp_norm)).chunk(2, dim=-1)
             hidden = hidden + layer.down(functional.silu(gate) * up)
         cache.length = past + n
-        return self._normed(hidden, self._norm)
+        return hidden
 
     def _attend(self, qkv: Tensor, states: Tensor, past: int, rotation: Tensor, mask: Tensor | None) -> Tensor:
         """Rotate, keep keys and values in `states` (key and value heads, capacity, head size), attend: (n, width)."""
@@ -143,22 +150,23 @@ class LeanLlama:
         unseen = torch.full((n, past + n), -torch.inf, dtype=self.dtype, device=self.device).triu(past + 1)
         return unseen.repeat_interleave(self.queries // self.keys, dim=0)
 
-    def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:
+    def norm(self, hidden: Tensor, weight: Tensor) -> Tensor:
         """RMSNorm (Zhang and Sennrich 2019), in fewer and cheaper steps than `functional.rms_norm` takes on a CPU."""
         length = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True, dtype=torch.float32)
         scale = torch.addcmul(self._eps, length, length, value=1 / hidden.shape[-1]).rsqrt_()
         return (hidden * scale).to(self.dtype) * weight
 
-    def _fuse(self, layer: torch.nn.Module) -> _Layer:
+    def fuse(self, layer: torch.nn.Module) -> Layer:
+        """A fused copy of one of transformers' Llama layers; `run` takes it."""
         attention, mlp = layer.self_attn, layer.mlp
         qkv = [self._paired(attention.q_proj.weight), self._paired(attention.k_proj.weight), attention.v_proj.weight]
-        return _Layer(
+        return Layer(
             layer.input_layernorm.weight.to(self.dtype),
-            self._linear(torch.cat(qkv)),
-            self._linear(attention.o_proj.weight),
+            self.linear(torch.cat(qkv)),
+            self.linear(attention.o_proj.weight),
             layer.post_attention_layernorm.weight.to(self.dtype),
-            self._linear(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
-            self._linear(mlp.down_proj.weight),
+            self.linear(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
+            self.linear(mlp.down_proj.weight),
         )
 
     def _paired(self, weight: Tensor) -> Tensor:
@@ -168,7 +176,8 @@ class LeanLlama:
         """
         return weight.view(-1, 2, self.head_size // 2, weight.shape[-1]).transpose(1, 2).reshape(weight.shape)
 
-    def _linear(self, weight: Tensor) -> Linear:
+    def linear(self, weight: Tensor) -> Linear:
+        """The product with `weight` (out, in), from a copy of it that is packed if this pass is."""
         if not self.packed:
             return partial(functional.linear, weight=weight)
         return partial(

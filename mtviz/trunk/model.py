@@ -46,7 +46,8 @@ class Trunk:
 
     Attributes: `model`, `tokenizer`, `name`, `device` and `dtype` ("bfloat16" or "float32") as they run, `fingerprint`
     (sha256 of the bfloat16 weights), `tokenizer_hash` (sha256 over the sorted (id, token) pairs), `vocab_size` (ids
-    that the tokenizer has; wider unembeddings are sliced), `context` (most positions), `hidden_size`, `end_ids`.
+    that the tokenizer has; wider unembeddings are sliced), `context` (most positions), `hidden_size`, `end_ids`,
+    `lean` (the fast pass; None for an architecture that has none).
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -67,14 +68,14 @@ class Trunk:
         self.hidden_size: int = config.hidden_size
         self.end_ids = frozenset(_end_ids(model, tokenizer))
         self.encode, self.decode, self.token_bytes = self.tokens.encode, self.tokens.decode, self.tokens.bytes_of
-        self._lean = LeanLlama(model, self.vocab_size) if qualifies(model) else None
-        self._unembedding = None if self._lean else model.get_output_embeddings().weight[: self.vocab_size].float()
+        self.lean = LeanLlama(model, self.vocab_size) if qualifies(model) else None
+        self._unembedding = None if self.lean else model.get_output_embeddings().weight[: self.vocab_size].float()
         missing = self.tokens.missing_ids()
         self._missing = torch.tensor(missing, device=model.device) if missing else None
 
     def new_cache(self) -> TrunkCache | LeanCache:
-        if self._lean is not None:
-            return self._lean.new_cache()
+        if self.lean is not None:
+            return self.lean.new_cache()
         cache = DynamicCache(config=self.model.config)
         if any(layer.is_sliding for layer in cache.layers):
             cache.activate_past_recording()  # a sliding window could not be cropped otherwise
@@ -91,8 +92,8 @@ class Trunk:
             raise ValueError("a forward pass needs at least one token")
         if cache.length + len(ids) > self.context:
             raise ValueError(f"{cache.length + len(ids)} tokens exceed the context of {self.context}")
-        if self._lean is not None:
-            hidden = self._lean.forward(ids, cache)
+        if self.lean is not None:
+            hidden = self.lean.forward(ids, cache)
         else:
             inputs = torch.tensor([list(ids)], dtype=torch.long, device=self.model.device)
             hidden = self.model.model(input_ids=inputs, cache=cache.states, use_cache=True).last_hidden_state[0]
@@ -101,7 +102,7 @@ class Trunk:
     def unembed(self, hidden: Tensor) -> Tensor:
         """Float32 logits (n, vocab_size) of final hidden states (n, hidden_size); -inf at ids the tokenizer lacks."""
         hidden = hidden.float()
-        logits = self._lean.unembed(hidden) if self._lean is not None else torch.nn.functional.linear(hidden, self._unembedding)
+        logits = self.lean.unembed(hidden) if self.lean is not None else torch.nn.functional.linear(hidden, self._unembedding)
         return logits if self._missing is None else logits.index_fill(-1, self._missing, -torch.inf)
 
     def embed(self, ids: Tensor) -> Tensor:
