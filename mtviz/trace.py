@@ -10,10 +10,9 @@ import json
 import math
 from functools import cache
 from pathlib import Path
-from typing import Any, Iterable, Literal, NotRequired, Sequence, TypedDict
+from typing import Any, Callable, Iterable, Literal, NotRequired, Sequence, TypedDict
 
 from mtviz import rules
-from mtviz.schema import first_problem
 from mtviz.settings import Settings
 from mtviz.text import Token
 
@@ -168,15 +167,25 @@ def schema() -> dict[str, Any]:
     return json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 
 
+@cache
+def _validator() -> Callable[[Any], Any]:
+    # Compiled: a page that opens on a recorded trace cannot wait a second for `jsonschema`.
+    import fastjsonschema
+
+    return fastjsonschema.compile(schema(), use_default=False)
+
+
 def validate(trace: Any) -> Trace:
     """Return `trace` if it is plain JSON and obeys the schema, else raise `TraceError` saying where it does not."""
+    import fastjsonschema
+
     try:
-        dumps(trace).encode("utf-8")  # the schema alone would let half a surrogate pair through
+        dumps(trace).encode("utf-8")  # the schema alone would let NaN and half a surrogate pair through
+        _validator()(trace)
+    except fastjsonschema.JsonSchemaValueException as error:
+        raise TraceError(error.message.removeprefix("data").removeprefix(".")[:300]) from None
     except (TypeError, ValueError, RecursionError) as error:
         raise TraceError(f"not plain JSON: {error}") from None
-    problem = first_problem(trace, schema(), schema()["$defs"])
-    if problem is not None:
-        raise TraceError(problem)
     return trace
 
 

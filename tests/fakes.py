@@ -10,9 +10,7 @@ from typing import Callable, Sequence
 
 import torch
 
-from mtviz.decoding import sampling
-from mtviz.drafting.protocol import Proposal
-from mtviz.settings import Settings
+from mtviz.drafting.protocol import Proposal, Sample
 
 Law = Callable[[Sequence[int]], Sequence[float]]
 
@@ -121,7 +119,7 @@ class ScriptedDrafter:
         assert len(hidden) == len(next_ids)
         self.observed += zip(hidden.tolist(), next_ids)
 
-    def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
+    def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample) -> Proposal:
         self.asked.append(num_draft_tokens)
         if self.script is not None:
             tokens = self.script(sequence, num_draft_tokens)
@@ -131,10 +129,10 @@ class ScriptedDrafter:
             return Proposal(tokens, probs, probs)
         tokens, laws, raws = [], [], []
         for _ in range(num_draft_tokens):
-            raw, probs = sampling.process(log(torch.tensor([self.law((*sequence, *tokens))], dtype=torch.float64)), settings)
-            tokens += [int(probs.argmax())] if settings.temperature == 0 else sampling.draw(probs, [uniform()])
-            laws.append(probs[0])
-            raws.append(raw[0])
+            choice = sample(log(torch.tensor(self.law((*sequence, *tokens)), dtype=torch.float64)))
+            tokens.append(choice.index)
+            laws.append(choice.probs)
+            raws.append(choice.raw_probs)
         return Proposal(tokens, torch.stack(laws), torch.stack(raws))
 
 
@@ -155,11 +153,15 @@ class MarkovTrunk(ScriptedTrunk):
 
 
 class MarkovDrafter:
-    """Draws each draft from the row of `table` that its predecessor names. For temperature 1 without top-k or top-p."""
+    """Draws each draft from the row of `table` that its predecessor names. For temperature 1 without top-k or top-p.
+
+    It has dice of its own, since building a law for every draft would take most of the time of a run.
+    """
 
     name, max_draft_tokens = "markov", 8
 
     def __init__(self, table: torch.Tensor):
+        self._uniform = random.Random(0).random
         self._cumulative = [list(accumulate(row)) for row in table.tolist()]
         self._laws = cache(lambda ids: table[list(ids)])
 
@@ -169,10 +171,10 @@ class MarkovDrafter:
     def observe(self, hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
         pass
 
-    def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
+    def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample) -> Proposal:
         chain = [sequence[-1]]
         for _ in range(num_draft_tokens):
             row = self._cumulative[chain[-1]]
-            chain.append(min(bisect_right(row, uniform()), len(row) - 1))
+            chain.append(min(bisect_right(row, self._uniform()), len(row) - 1))
         laws = self._laws(tuple(chain[:-1]))
         return Proposal(chain[1:], laws, laws)

@@ -5,6 +5,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from test_trunk import tiny_trunk
 
+from mtviz.decoding.sampling import sampler
 from mtviz.drafting.heads import HeadsDrafter
 from mtviz.heads import HeadsError, MtpHeads, load_heads, save_heads
 from mtviz.settings import Settings
@@ -61,8 +62,8 @@ def test_drafting_again_without_new_pairs_repeats_itself(trunk):
     hidden, ids = states_and_ids(trunk, 4)
     drafter = HeadsDrafter(heads)
     drafter.observe(hidden, ids)
-    first = drafter.propose(ids, 5, Settings(temperature=0.0), lambda: 0.5)
-    again = drafter.propose(ids, 5, Settings(temperature=0.0), lambda: 0.5)
+    first = drafter.propose(ids, 5, sampler(Settings(temperature=0.0), lambda: 0.5))
+    again = drafter.propose(ids, 5, sampler(Settings(temperature=0.0), lambda: 0.5))
     assert first.tokens == again.tokens and len(first.tokens) == 5
 
 
@@ -80,7 +81,7 @@ def test_any_length_up_to_the_familys_own(trunk, count):
     hidden, ids = states_and_ids(trunk, 3)
     drafter = HeadsDrafter(heads)
     drafter.observe(hidden, ids)
-    proposal = drafter.propose(ids, count, Settings(temperature=1.0), lambda: 0.3)
+    proposal = drafter.propose(ids, count, sampler(Settings(temperature=1.0), lambda: 0.3))
     assert len(proposal.tokens) == min(count, 8)
     assert proposal.draft_probs.shape == proposal.raw_draft_probs.shape == (min(count, 8), trunk.vocab_size)
 
@@ -93,7 +94,7 @@ def test_laws_are_those_the_tokens_were_drawn_from(trunk):
     drafter.observe(hidden, ids)
     settings = Settings(temperature=0.7, top_k=5)
     for n in range(400):
-        proposal = drafter.propose(ids, 1, settings, lambda: (n + 0.5) / 400)
+        proposal = drafter.propose(ids, 1, sampler(settings, lambda: (n + 0.5) / 400))
         counts[proposal.tokens[0]] += 1
     law = proposal.draft_probs[0]
     assert law.dtype == torch.float64 and abs(float(law.sum()) - 1) < 1e-12
@@ -109,7 +110,7 @@ def test_at_temperature_0_tokens_are_argmaxes(trunk):
     hidden, ids = states_and_ids(trunk, 3)
     drafter = HeadsDrafter(heads)
     drafter.observe(hidden, ids)
-    proposal = drafter.propose(ids, 4, Settings(temperature=0.0), lambda: 1 / 0)
+    proposal = drafter.propose(ids, 4, sampler(Settings(temperature=0.0), lambda: 0.9))
     assert proposal.tokens == proposal.raw_draft_probs.argmax(-1).tolist()
 
 

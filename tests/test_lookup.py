@@ -5,13 +5,12 @@ from random import Random
 import pytest
 
 from mtviz.drafting.lookup import LONGEST_NGRAM, LookupDrafter
-from mtviz.settings import Settings
 
 VOCAB = 20
 
 
 def propose(drafter, sequence, k=4):
-    return drafter.propose(sequence, k, Settings(), Random(0).random)
+    return drafter.propose(sequence, k)
 
 
 def by_searching(sequence, k):

@@ -75,6 +75,7 @@ def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], setting
     if len(prompt) > trunk.context:
         raise SettingsError("prompt", f"has {len(prompt)} tokens; this model's context holds {trunk.context}")
     uniform = random.Random(settings.seed).random
+    sample = sampling.sampler(settings, uniform)
     sequence = list(prompt)
     budget = len(prompt) + settings.max_new_tokens
     cache = trunk.new_cache()
@@ -89,7 +90,7 @@ def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], setting
     began = time.perf_counter()
     logits, hidden = trunk.forward(sequence, cache, last_only=True)
     raw_probs, probs = sampling.process(logits[-1:, : trunk.vocab_size], settings)
-    sequence += _draw(probs, settings, [uniform()])
+    sequence += sampling.choose(probs, settings, [uniform()])
     if drafter is not None:
         drafter.start()
         drafter.observe(hidden, sequence[1:])
@@ -103,7 +104,7 @@ def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], setting
         if drafter is None or k <= 0:
             proposal = Proposal([], probs[:0], probs[:0])
         else:
-            proposal = _checked(drafter.propose(sequence, min(k, drafter.max_draft_tokens), settings, uniform), k, probs)
+            proposal = _checked(drafter.propose(sequence, min(k, drafter.max_draft_tokens), sample), k, probs)
         k = len(proposal.tokens)
         drafted = time.perf_counter()
 
@@ -111,7 +112,7 @@ def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], setting
         raw_probs, probs = sampling.process(logits[:, : trunk.vocab_size], settings)
         entropies = sampling.entropy(probs).tolist()
         uniforms = [uniform() for _ in range(k)]
-        trunk_tokens = _draw(probs, settings, [uniform() for _ in range(k + 1)])
+        trunk_tokens = sampling.choose(probs, settings, [uniform() for _ in range(k + 1)])
         verification = verify(
             proposal.tokens, proposal.draft_probs, probs, trunk_tokens, uniforms, uniform(), entropies, settings, trunk.end_ids
         )
@@ -129,13 +130,6 @@ def decode(trunk: Trunk, drafter: Drafter | None, prompt: Sequence[int], setting
             start, proposal, probs, raw_probs, entropies, trunk_tokens, uniforms, verification, new_tokens,
             (start - 1, peak, cache.length), drafted - began, verified - drafted, finish_reason(),
         )
-
-
-def _draw(probs: torch.Tensor, settings: Settings, uniforms: list[float]) -> list[int]:
-    """One token per row; the uniforms are used up at temperature 0 too, so that a seed means the same at any temperature."""
-    if settings.temperature == 0:
-        return probs.argmax(-1).tolist()  # the lowest index where several are equal
-    return sampling.draw(probs, uniforms)
 
 
 def _checked(proposal: Proposal, asked: int, like: torch.Tensor) -> Proposal:

@@ -5,10 +5,11 @@ Temperature, then top-k, then top-p, in that order, as `transformers.generate` a
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Callable, Sequence
 
 import torch
 
+from mtviz.drafting.protocol import Choice, Sample
 from mtviz.settings import Settings
 
 
@@ -47,6 +48,22 @@ def draw(probs: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
     uniform = torch.tensor([uniforms], dtype=probs.dtype, device=probs.device).mT
     # In float64 u * total < total for every u < 1: the first entry above it is there, and it has mass.
     return torch.searchsorted(cumulative, uniform * cumulative[:, -1:], right=True)[:, 0].tolist()
+
+
+def choose(probs: torch.Tensor, settings: Settings, uniforms: Sequence[float]) -> list[int]:
+    """One token per row of `probs` (n, vocabulary): the argmax at temperature 0 (ties: lowest id), else drawn. The caller
+    takes the uniforms from its generator at any temperature, so that a seed means the same at each."""
+    return probs.argmax(-1).tolist() if settings.temperature == 0 else draw(probs, uniforms)
+
+
+def sampler(settings: Settings, uniform: Callable[[], float]) -> Sample:
+    """How a drafter's tokens are chosen in this run. `uniform()` gives the next draw in [0, 1)."""
+
+    def sample(logits: torch.Tensor) -> Choice:
+        raw_probs, probs = process(logits, settings)
+        return Choice(choose(probs[None], settings, [uniform()])[0], raw_probs, probs)
+
+    return sample
 
 
 def residual(target_probs: torch.Tensor, draft_probs: torch.Tensor) -> torch.Tensor:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Sequence
 
 import torch
 from torch import Tensor
 
-from mtviz.decoding.sampling import draw, process
-from mtviz.drafting.protocol import Proposal
+from mtviz.drafting.protocol import Proposal, Sample
 from mtviz.heads import Heads
-from mtviz.settings import Settings
 
 
 class HeadsDrafter:
@@ -36,7 +34,7 @@ class HeadsDrafter:
         self._hidden.append(hidden)
         self._next_ids.extend(next_ids)
 
-    def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
+    def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample) -> Proposal:
         count = min(num_draft_tokens, self.max_draft_tokens)
         laws = torch.zeros(2, count, self.heads.trunk.vocab_size, dtype=torch.float64, device=self.heads.draft_ids.device)
         tokens: list[int] = []
@@ -44,9 +42,7 @@ class HeadsDrafter:
             self.heads.observe(self._state, torch.cat(self._hidden), self._next_ids)
             self._hidden, self._next_ids = [], []
         for i in range(count):
-            logits = self.heads.step(self._state, i, tokens[-1] if tokens else None)
-            raw, probs = process(logits, settings)
-            chosen = int(logits.argmax()) if settings.temperature == 0 else draw(probs[None], [uniform()])[0]
-            tokens.append(int(self.heads.draft_ids[chosen]))
-            laws[:, i, self.heads.draft_ids] = torch.stack([raw, probs])
+            choice = sample(self.heads.step(self._state, i, tokens[-1] if tokens else None))
+            tokens.append(int(self.heads.draft_ids[choice.index]))
+            laws[:, i, self.heads.draft_ids] = torch.stack([choice.raw_probs, choice.probs])
         return Proposal(tokens, draft_probs=laws[1], raw_draft_probs=laws[0])

@@ -5,12 +5,11 @@ Source: prompt lookup decoding (A. Saxena 2023), as in transformers' `prompt_loo
 
 from __future__ import annotations
 
-from typing import Callable, Sequence
+from typing import Sequence
 
 import torch
 
-from mtviz.drafting.protocol import Proposal
-from mtviz.settings import BOUNDS, Settings
+from mtviz.drafting.protocol import Proposal, Sample
 
 LONGEST_NGRAM = 3
 
@@ -24,7 +23,7 @@ class LookupDrafter:
 
     name = "lookup"
 
-    def __init__(self, vocab_size: int, max_draft_tokens: int = int(BOUNDS["num_draft_tokens"].high)):
+    def __init__(self, vocab_size: int, max_draft_tokens: int = 8):
         self.vocab_size = vocab_size
         self.max_draft_tokens = max_draft_tokens
         self.start()
@@ -36,7 +35,7 @@ class LookupDrafter:
     def observe(self, hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
         """Nothing to learn: the sequence itself comes with `propose`."""
 
-    def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
+    def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample | None = None) -> Proposal:
         self._index(sequence)
         tokens: list[int] = []
         for n in range(min(LONGEST_NGRAM, len(sequence)), 0, -1):

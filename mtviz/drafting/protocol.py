@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Callable, Protocol, Sequence
+from typing import Callable, NamedTuple, Protocol, Sequence
 
 import torch
 
-from mtviz.settings import Settings
+
+class Choice(NamedTuple):
+    """One entry chosen among logits (n,), with the laws (n,) float64: the raw softmax, and after the run's settings."""
+
+    index: int
+    raw_probs: torch.Tensor
+    probs: torch.Tensor
+
+
+Sample = Callable[[torch.Tensor], Choice]
+"""How this run chooses: logits (n,) to a Choice, the argmax at temperature 0, else a draw from the law after the settings."""
 
 
 @dataclass
@@ -15,8 +25,8 @@ class Proposal:
     """A round's draft tokens and the laws that they were drawn from.
 
     `draft_probs` and `raw_draft_probs` are float64 of shape (k, vocabulary), zero outside the draft vocabulary: after
-    temperature and top-k/top-p (at temperature 0 the temperature-1 softmax after top-k/top-p), and the plain softmax. A drafter that chooses
-    instead of drawing has a law of one on each of its tokens, and both tables hold that.
+    temperature and top-k/top-p (at temperature 0 the temperature-1 softmax after top-k/top-p), and the plain softmax. A
+    drafter that chooses instead of drawing has a law of one on each of its tokens, and both tables hold that.
     """
 
     tokens: list[int]
@@ -29,7 +39,7 @@ class Drafter(Protocol):
 
     `observe` after the prefill covers all prompt positions; after a round it covers the accepted positions, the newest
     last. What a drafter remembers of its own proposals it must forget at the next `observe`. One with weights has them
-    as `heads`, with their `family` and `note`, which the Trace tells.
+    as `heads`, with their `family`, `revision` and `note`, which the Trace tells.
     """
 
     name: str
@@ -41,7 +51,7 @@ class Drafter(Protocol):
     def observe(self, hidden: torch.Tensor, next_ids: Sequence[int]) -> None:
         """`hidden` (n, width) are the trunk's states at the next n positions; `next_ids` the n tokens that followed."""
 
-    def propose(self, sequence: Sequence[int], num_draft_tokens: int, settings: Settings, uniform: Callable[[], float]) -> Proposal:
-        """Draft at most `num_draft_tokens` tokens to follow `sequence` (all token ids so far, the last one emitted but
-        not cached yet). May draft fewer, but whether position i is drafted may depend only on what was known before its token was drawn.
-        `uniform()` gives the next draw in [0, 1)."""
+    def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample) -> Proposal:
+        """Draft at most `num_draft_tokens` tokens to follow `sequence`, all token ids so far, the newest of which is not
+        cached yet. It may draft fewer, but whether position i is drafted may depend only on what was known before its
+        token was drawn. Tokens are drawn by `sample`, once a position, in order."""

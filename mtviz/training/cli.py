@@ -9,11 +9,10 @@ import platform
 import subprocess
 import sys
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 
-import safetensors
 import torch
-import transformers
 
 from mtviz.heads import MtpHeads, save_heads
 from mtviz.trunk import Trunk, load_trunk
@@ -91,7 +90,7 @@ def provenance(trunk: Trunk, corpora, train: int, held: int, schedule: Schedule,
         "revision": revision.stdout.strip() or None,
         "versions": {
             "python": platform.python_version(), "torch": torch.__version__,
-            "transformers": transformers.__version__, "safetensors": safetensors.__version__,
+            "transformers": version("transformers"), "safetensors": version("safetensors"),
         },
         "trunk": {"name": trunk.name, "fingerprint": trunk.fingerprint, "tokenizer_hash": trunk.tokenizer_hash},
         "data": [{"file": c.path.name, "sha256": c.sha256, "documents": len(c), "tokens": len(c.tokens)} for c in corpora],

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from mtviz.heads import MtpHeads
 
@@ -27,7 +26,7 @@ def unroll(heads: MtpHeads, tokens: Tensor, hidden: Tensor, depth: int) -> list[
     slots = hidden.shape[1] - 1
     positions = torch.arange(slots, device=hidden.device)
     embeds = heads.embed(tokens[:, 1:])
-    cache = DynamicCache()
+    cache = heads.start().cache
     outputs: list[Tensor] = []
     current = hidden[:, :-1]
     for k in range(depth):
