@@ -20,13 +20,20 @@ function readGrowingTrace(onUpdate) {
     for (const line of value.slice(consumed, end).split('\n')) {
       if (!line) continue;
       const event = JSON.parse(line);
-      if (event.round) state.trace.rounds.push(event.round);
+      if (event.round) appendRound(state.trace, event);
       else if (event.end) Object.assign(state.trace, event.end), (state.busy = false);
       else state = event;
     }
     consumed = end;
     onUpdate(state);
   };
+}
+
+function appendRound(trace, { round, seconds }) {
+  const accepted = round.drafts.filter((draft) => draft.verdict === 'accepted');
+  trace.rounds.push(round);
+  trace.output.tokens.push(...accepted.map((draft) => draft.token), ...(round.emitted ? [round.emitted.token] : []));
+  trace.seconds = seconds;
 }
 
 function connectStage() {

@@ -83,7 +83,7 @@ def run(service: Service, request: Any) -> Iterator[tuple[str, Any]]:
             if not text:
                 text = _line({**head, "busy": True, "trace": {**trace, "rounds": []}})
             if trace["rounds"]:
-                text += _line({"round": trace["rounds"][-1]})
+                text += _line({"round": trace["rounds"][-1], "seconds": trace["seconds"]})
             done = trace["finish_reason"] is not None
             if done:
                 text += _line({"end": {name: trace[name] for name in ("finish_reason", "message", "output", "seconds") if name in trace}})
