@@ -7,7 +7,7 @@ from test_trunk import tiny_trunk
 
 from mtviz.decoding.sampling import sampler
 from mtviz.drafting.heads import HeadsDrafter
-from mtviz.heads import HeadsError, MtpHeads, load_heads, save_heads
+from mtviz.heads import FAMILIES, Heads, HeadsError, MtpHeads, load_heads, save_heads
 from mtviz.settings import Settings
 
 DRAFT_IDS = torch.arange(0, 256, 2)
@@ -18,9 +18,9 @@ def trunk():
     return tiny_trunk()
 
 
-def random_heads(trunk, seed: int = 1) -> MtpHeads:
-    """An mtp module away from its identity start, so that tokens and past matter."""
-    heads = MtpHeads(trunk, DRAFT_IDS)
+def random_heads(trunk, seed: int = 1, family: str = "mtp") -> Heads:
+    """Heads away from their identity start, so that tokens and past matter."""
+    heads = FAMILIES[family](trunk, DRAFT_IDS)
     torch.manual_seed(seed)
     for weight in heads.parameters():
         weight.data.add_(0.2 * torch.randn_like(weight))
@@ -160,7 +160,7 @@ NORM = "layer.hnorm.weight"
         (lambda t, m: m.clear(), "format"),
     ],
 )
-def test_f22_a_file_that_does_not_fit_is_refused_by_name(trunk, tmp_path, change, message):
+def test_field_F22_a_file_that_does_not_fit_is_refused_by_name(trunk, tmp_path, change, message):
     path = tmp_path / "mtp.safetensors"
     save_heads(random_heads(trunk), path)
     rewrite(path, change)

@@ -50,6 +50,22 @@ class Heads(nn.Module, ABC):
         """Make ready to draft faster, where the family and the trunk can. The weights must not change afterwards."""
 
     @abstractmethod
+    def unroll(self, tokens: Tensor, hidden: Tensor, depth: int) -> list[Tensor]:
+        """What training scores: final hidden states predicted by drafts 0 .. `depth` - 1, each (batch, n - 1, hidden_size).
+
+        `tokens` (batch, n) and `hidden` (batch, n, hidden_size) are right-padded documents. Slot s of every output
+        predicts the trunk's hidden state at s + 1, hence token s + 2. Draft k was made k positions before, from the
+        hidden state at s - k, with the true tokens s - k + 1 .. s + 1 as what was read or drafted since. Slots s < k have
+        no such past and mean nothing.
+        """
+
+    @staticmethod
+    def check_pairs(hidden: Tensor, next_ids: Sequence[int]) -> None:
+        """Raise HeadsError unless there is one token for each of the hidden states (n, hidden_size)."""
+        if len(hidden) != len(next_ids):
+            raise HeadsError(f"{len(hidden)} hidden states cannot be paired with {len(next_ids)} tokens")
+
+    @abstractmethod
     def start(self) -> Any:
         """A fresh state for one sequence."""
 

@@ -20,6 +20,7 @@ from mtviz.trunk import Trunk
 from mtviz.trunk.lean import LeanCache
 
 from .base import Heads, HeadsError
+from .blocks import delayed
 from .fused import FusedMtp
 
 
@@ -82,6 +83,23 @@ class MtpHeads(Heads):
             cache=cache,
         )
 
+    def unroll(self, tokens: Tensor, hidden: Tensor, depth: int) -> list[Tensor]:
+        """See `Heads.unroll`. At application k a slot is given the output of application k - 1 at the slot before instead
+        of the trunk's state, as in decoding; it looks at true pairs up to slot s - k and at what the applications since
+        have put at the slots between (training-time test, EAGLE-3, Li et al. 2025)."""
+        slots = hidden.shape[1] - 1
+        positions = torch.arange(slots, device=hidden.device)
+        embeds = self.embed(tokens[:, 1:])
+        cache = DynamicCache() if depth > 1 else None
+        outputs: list[Tensor] = []
+        current = hidden[:, :-1]
+        for k in range(depth):
+            mask = None if k == 0 else _unrolled_mask(positions, k)
+            current = self(current, embeds, positions[None], mask, cache)
+            outputs.append(current)
+            current = delayed(current, 1)
+        return outputs
+
     def fuse(self) -> None:
         if self.trunk.lean is not None and self.trunk.lean.dtype == torch.float32:
             self._fused = FusedMtp(self.trunk, self.layer, self._unembedding)
@@ -92,8 +110,7 @@ class MtpHeads(Heads):
     @torch.inference_mode()
     def observe(self, state: MtpState, hidden: Tensor, next_ids: Sequence[int]) -> None:
         """See `Heads.observe`. Whatever drafting left in the cache is forgotten first."""
-        if len(hidden) != len(next_ids):
-            raise HeadsError(f"{len(hidden)} hidden states cannot be paired with {len(next_ids)} tokens")
+        self.check_pairs(hidden, next_ids)
         self._forget_drafts(state)
         if len(hidden):
             state.newest = self._extend(state, hidden[None].float(), next_ids, state.length)[:, -1:]
@@ -128,3 +145,9 @@ class MtpHeads(Heads):
             mask = (keys <= positions[:, None])[None, None]
         embeds = self.embed(torch.tensor(list(ids), device=hidden.device))[None]
         return self(hidden, embeds, positions[None], mask, state.cache)
+
+
+def _unrolled_mask(positions: Tensor, k: int) -> Tensor:
+    """(1, 1, n, (k + 1) n): the keys of applications 0 .. k, of which application j > 0 is seen at one slot only."""
+    distance = positions[:, None] - positions
+    return torch.cat([distance >= k, *(distance == k - j for j in range(1, k + 1))], dim=1)[None, None]

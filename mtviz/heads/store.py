@@ -17,10 +17,12 @@ from torch import Tensor
 from mtviz.trunk import Trunk
 
 from .base import Heads, HeadsError
+from .hierarchical import HierarchicalHeads
 from .mtp import MtpHeads
+from .parallel import ParallelHeads
 
 FORMAT = "mtviz-heads-1"
-FAMILIES: dict[str, type[Heads]] = {MtpHeads.family: MtpHeads}
+FAMILIES: dict[str, type[Heads]] = {kind.family: kind for kind in (ParallelHeads, HierarchicalHeads, MtpHeads)}
 
 
 def save_heads(heads: Heads, path: str | os.PathLike[str]) -> None:

@@ -28,14 +28,22 @@ class Batch:
         return Batch(self.tokens.to(device), self.hidden.to(device), self.generated.to(device))
 
 
-def collate(sources: Sequence[HiddenStates], documents: Sequence[Document]) -> Batch:
+def collate(
+    sources: Sequence[HiddenStates], documents: Sequence[Document], window: int = 0, dice: np.random.Generator | None = None
+) -> Batch:
+    """A batch of whole documents, or of at most `window` tokens of each, from a place in its generated part that `dice` chooses."""
     tokens, hidden, generated = [], [], []
     for which, document in documents:
         corpus = sources[which].corpus
-        row = torch.from_numpy(corpus.document(document))
-        tokens.append(row)
-        hidden.append(torch.from_numpy(sources[which].of(document).astype(np.float32)))
-        generated.append(torch.arange(len(row)) >= corpus.prompt_len[document])
+        whole, prompt = corpus.document(document), corpus.prompt_len[document]
+        part = slice(None)
+        if 0 < window < len(whole):
+            last = len(whole) - window
+            first = int(dice.integers(min(last, max(0, prompt - 2)), last + 1))  # the first draft is for the token two on
+            part = slice(first, first + window)
+        tokens.append(torch.from_numpy(whole[part]))
+        hidden.append(torch.from_numpy(sources[which].of(document)[part].astype(np.float32)))
+        generated.append(torch.arange(len(whole))[part] >= prompt)
     return Batch(*(pad_sequence(rows, batch_first=True) for rows in (tokens, hidden, generated)))
 
 

@@ -11,21 +11,23 @@ import sys
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
+from typing import Sequence
 
 import torch
 
-from mtviz.heads import MtpHeads, save_heads
+from mtviz.heads import FAMILIES, MtpHeads, save_heads
 from mtviz.trunk import Trunk, load_trunk
 from mtviz.trunk.load import cache_directory
 
 from .corpus import frequent_ids, read_corpus, split
 from .hidden import HiddenStates
-from .loop import Schedule, Training, evaluate
+from .loop import Training, evaluate
+from .schedules import LOSSES, Schedule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     default = Schedule()
-    parser.add_argument("--family", choices=[MtpHeads.family], default=MtpHeads.family)
+    parser.add_argument("--family", choices=list(FAMILIES), default=MtpHeads.family)
     parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE", help="tokenised documents (.npz)")
     parser.add_argument("--out", required=True, metavar="DIR", help="where heads, checkpoint, log and provenance go")
     parser.add_argument("--trunk", default=None, help="model directory, GGUF file or Hub id")
@@ -38,7 +40,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop (resumably) after this long")
     parser.add_argument("--evaluate-every", type=int, default=200, metavar="STEPS")
     for name, value in asdict(default).items():
-        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value, metavar=type(value).__name__)
+        given = {"choices": LOSSES} if name == "loss" else {"type": type(value), "metavar": type(value).__name__}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=value, **given)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """`python -m mtviz train`: train one family of heads on a frozen trunk and save it; 2 where the arguments do not fit."""
+    parser = argparse.ArgumentParser(prog="python -m mtviz train", description="train heads on a frozen trunk")
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -64,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
             part += [(which, int(d)) for d in documents]
     draft_ids = frequent_ids(corpora, trunk.vocab_size, args.draft_vocabulary)
     torch.manual_seed(schedule.seed)
-    heads = MtpHeads(trunk, torch.from_numpy(draft_ids))
+    heads = FAMILIES[args.family](trunk, torch.from_numpy(draft_ids))
     training = Training(heads, sources, train, held, schedule, out)
     if args.resume:
         training.resume()
@@ -73,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
     training.log({"event": "start", "step": training.step, "documents": [len(train), len(held)], "draft_vocabulary": len(draft_ids)})
     finished = training.run(args.minutes, args.evaluate_every)
     save_heads(heads, out / f"{args.family}.safetensors")
-    figures = evaluate(heads, sources, held)
+    figures = evaluate(heads, sources, held, heads.max_draft_tokens)
     described = provenance(trunk, corpora, len(train), len(held), schedule, training.step, figures)
     (out / f"{args.family}.provenance.json").write_text(json.dumps(described, indent=1) + "\n")
     print(f"{'finished' if finished else 'stopped'} at step {training.step}: {json.dumps(figures)}")

@@ -5,54 +5,28 @@ from __future__ import annotations
 import json
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from mtviz.heads import MtpHeads
+from mtviz.heads import Heads
 
 from .batches import Document, collate, documents_of_step
-from .distillation import distillation_loss, predictable, unroll, weighted
+from .distillation import distillation_loss, predictable
 from .hidden import HiddenStates
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast. The first `unroll_from` steps train one application of the module, the rest `unroll`."""
-
-    steps: int = 2000
-    batch_documents: int = 4
-    learning_rate: float = 2e-3
-    warmup: int = 30
-    cooldown: float = 0.3
-    unroll: int = 3
-    unroll_from: int = 1400
-    decay: float = 0.8  # weight of application k is decay^k
-    weight_decay: float = 0.01
-    clip: float = 1.0
-    seed: int = 0
-
-    def rate(self, step: int) -> float:
-        """Linear warm-up, constant, and down to a hundredth over the last `cooldown` of the steps.
-
-        Until then it does not depend on how many steps there will be, so that a run can be prolonged (Hägele et al. 2024).
-        """
-        left = (self.steps - step) / max(1.0, self.cooldown * self.steps)
-        return self.learning_rate * min(1.0, (step + 1) / max(1, self.warmup), max(0.01, left))
-
-    def depth(self, step: int) -> int:
-        return self.unroll if step >= self.unroll_from else 1
+from .losses import weighted
+from .schedules import Schedule
 
 
 class Training:
     """Heads, optimiser and step number. Everything random follows from the seed and the step."""
 
     def __init__(
-        self, heads: MtpHeads, sources: Sequence[HiddenStates], train: Sequence[Document], held: Sequence[Document],
+        self, heads: Heads, sources: Sequence[HiddenStates], train: Sequence[Document], held: Sequence[Document],
         schedule: Schedule, out: Path,
     ) -> None:
         self.heads, self.sources, self.train, self.held = heads.train(), sources, train, held
@@ -109,11 +83,14 @@ class Training:
         began = time.monotonic()
         schedule = self.schedule
         documents = documents_of_step(self.train, self.step, schedule.batch_documents, schedule.seed)
-        batch = collate(self.sources, documents).to(self.heads.trunk.device)
+        dice = np.random.default_rng((schedule.seed, self.step, 1))
+        batch = collate(self.sources, documents, schedule.window, dice).to(self.heads.trunk.device)
         rate = schedule.rate(self.step)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        losses = distillation_loss(self.heads, batch, schedule.depth(self.step))
+        generator = torch.Generator().manual_seed(int(dice.integers(2**62)))
+        depth = schedule.depth(self.step)
+        losses = distillation_loss(self.heads, batch, depth, schedule.loss, schedule.thin, generator)
         loss = weighted(losses, schedule.decay)
         if not torch.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss.item()} at step {self.step}")
@@ -133,8 +110,8 @@ class Training:
 
 
 @torch.inference_mode()
-def evaluate(heads: MtpHeads, sources: Sequence[HiddenStates], held: Sequence[Document], depth: int = 3) -> dict[str, object]:
-    """On held-out documents, by application: how often the draft is the trunk's own argmax over its whole vocabulary
+def evaluate(heads: Heads, sources: Sequence[HiddenStates], held: Sequence[Document], depth: int = 3) -> dict[str, object]:
+    """On held-out documents, by draft: how often the draft is the trunk's own argmax over its whole vocabulary
     (`agreement`), and the chance sum(min(p, q)) that speculative sampling accepts it (`overlap`)."""
     heads.eval()
     right, overlap, count = torch.zeros(depth), torch.zeros(depth), torch.zeros(depth)
@@ -144,7 +121,7 @@ def evaluate(heads: MtpHeads, sources: Sequence[HiddenStates], held: Sequence[Do
         reach = torch.arange(slots.shape[1], device=slots.device)[slots[0]]
         target = heads.trunk.unembed(batch.hidden[:, 1:][slots])
         best, probs = target.argmax(-1), torch.softmax(target, -1)[:, heads.draft_ids]
-        for k, output in enumerate(unroll(heads, batch.tokens, batch.hidden, depth)):
+        for k, output in enumerate(heads.unroll(batch.tokens, batch.hidden, depth)):
             usable = reach >= k
             logits = heads.unembed(output[slots])
             hit = heads.draft_ids[logits.argmax(-1)] == best
