@@ -1,15 +1,14 @@
-// The Advanced drawer: rules by name and every other setting, with the bounds that the settings declare.
+// The drawer: tools, then rules by name and every other setting, with the bounds that the settings declare.
 
 import { h } from './dom.js';
 import { createPanel } from './panel.js';
 
 const NUMBERS = ['num_draft_tokens', 'threshold', 'temperature', 'top_k', 'top_p', 'seed', 'max_new_tokens', 'epsilon', 'delta'];
 
-export function createAdvanced(t, config, knobs) {
+export function createAdvanced(t, { choices, bounds }, knobs, tools) {
   const inputs = {};
-  const choices = config.choices ?? { rule: ['ratio', 'speculative', 'match', 'typical'], drafter: ['mtp', 'lookup', 'none'] };
-  const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('advanced.label'));
-  const panel = createPanel(button, 'advanced', h('h3', {}, t('advanced.label')),
+  const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('drawer.label'));
+  const panel = createPanel(button, 'advanced', tools, h('h3', {}, t('advanced.label')),
     group('rule'), group('drafter'), h('div', { class: 'numbers' }, ...NUMBERS.map(number)), raw());
 
   function group(field) {
@@ -22,7 +21,7 @@ export function createAdvanced(t, config, knobs) {
   }
 
   function number(field) {
-    const { low, high, step } = config.bounds[field];
+    const { low, high, step } = bounds[field];
     const input = h('input', { type: 'number', min: low, max: high, step: step < 1 ? 'any' : step, 'data-field': field,
       onchange: () => knobs.set(field, input.value === '' ? null : Number(input.value)) });
     inputs[field] = input;

@@ -5,7 +5,7 @@ import { createAdvanced } from './advanced.js';
 import { createPanel } from './panel.js';
 import { isExact } from './knobs.js';
 
-export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPreset }) {
+export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop, onPreset }) {
   const prompt = h('textarea', { class: 'prompt-input', rows: 1, 'aria-label': t('prompt.label'), placeholder: t('prompt.label'), 'data-field': 'prompt', spellcheck: 'false' });
   const examplesButton = h('button', { type: 'button', class: 'quiet examples-button', title: t('examples.title') }, t('examples.label'), ' ▾');
   const examples = createPanel(examplesButton, 'examples', ...config.presets.map((preset) => {
@@ -23,7 +23,7 @@ export function createBar(t, { config, knobs, canDecode, onDecode, onStop, onPre
   loose.input.addEventListener('change', () => knobs.setExact(false));
 
   const decode = h('button', { type: 'submit', class: 'decode' });
-  const advanced = createAdvanced(t, config, knobs);
+  const advanced = createAdvanced(t, config, knobs, tools);
   const more = h('button', { type: 'button', class: 'quiet sheet-button', 'aria-expanded': 'false' }, t('sheet.open'));
   const ranges = ['num_draft_tokens', 'threshold'].map((field) => range(t, field, config.bounds[field], knobs));
   const root = h('form', { class: 'bar' },

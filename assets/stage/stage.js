@@ -16,8 +16,10 @@ import { createStrip } from './strip.js';
 import { createTally } from './tally.js';
 import { createTransport } from './transport.js';
 import { formatMs } from './format.js';
+import { createTools } from './tools.js';
 import { frame } from './frame.js';
 import { h, setData, setText } from './dom.js';
+import { linkTo, readLink, weightsOf } from './share.js';
 import { PHASES } from './time.js';
 import { showPlain } from './plain.js';
 
@@ -68,6 +70,7 @@ function buildStage(root, host, fail) {
   let knobsMoved = false;
   let whatIf = null;
   let spoken = null;
+  let link = null; // the shared link that the controls were last filled from
 
   const headline = h('h2', { class: 'headline' });
   const status = h('span', { class: 'status', tabindex: 0, role: 'status' });
@@ -77,8 +80,11 @@ function buildStage(root, host, fail) {
   const badge = h('span', { class: 'badge' });
   const live = h('div', { class: 'unseen', 'aria-live': 'polite' });
 
+  const tools = createTools(t, {
+    share: host.canDecode && (() => linkTo(location.href, knobs.prompt, knobs.settings, run?.trace.model)),
+  });
   const bar = createBar(t, {
-    config, knobs, canDecode: host.canDecode, onStop: stop,
+    config, knobs, tools, canDecode: host.canDecode, onStop: stop,
     onDecode: decode, onPreset: openPreset,
   });
   const sentence = createSentence(t);
@@ -102,7 +108,7 @@ function buildStage(root, host, fail) {
 
   function slots() {
     const asked = knobs.settings.drafter === 'none' ? 0 : knobs.settings.num_draft_tokens;
-    return Math.max(run.slots, knobsMoved ? asked : 0);
+    return Math.max(run.slots, asked);
   }
 
   function guardedDraw(pass, ms) {
@@ -211,7 +217,7 @@ function buildStage(root, host, fail) {
       setData(status, 'live', value.status.live ? 'yes' : 'no');
       status.title = value.status.text;
     }
-    if ('error' in value || value.trace) showError(value.error ?? null);
+    if ('error' in value || value.trace) showError(value.error ?? foreignWeights(value));
     if (value.error) changed();
     if (stopped && value.run !== undefined) return;
     if (value.busy !== undefined) bar.setBusy(value.busy);
@@ -229,6 +235,21 @@ function buildStage(root, host, fail) {
     if (trace.finish_reason === 'error' && trace.message) showError({ message: trace.message });
     player.resume();
     player.show();
+  }
+
+  // A link's tokens come back only on the weights that it was made on.
+  function foreignWeights({ trace, source: from = 'live' }) {
+    return from === 'live' && link?.weights && link.weights !== weightsOf(trace.model) ? { message: t('share.weights') } : null;
+  }
+
+  // Fills the controls from the page's address. What is on the stage stays there until a new run begins.
+  function openLink() {
+    const read = host.canDecode && readLink(location.hash, config, knobs.prompt);
+    if (!read) return;
+    link = read;
+    knobs.load(link.prompt, link.settings);
+    showError(link.refused.length ? { message: t('share.refused', { names: link.refused.slice(0, 8).join(', ') }) } : null);
+    if (run) changed();
   }
 
   function colours() {
@@ -257,17 +278,24 @@ function buildStage(root, host, fail) {
     else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
 
+  addEventListener('hashchange', () => {
+    openLink();
+    player.show();
+  }, { signal: leaving.signal });
+
   bar.setBusy(false);
   show({ status: config.status });
   if (config.first) {
     knobs.load(config.first.prompt.text, config.first.settings);
     begin('first', config.first, 'recorded');
+    openLink();
     const opening = openingPass(run);
     player.t = opening.start;
     if (still.matches) player.seek(endOf(opening));
     else player.play(endOf(run.passes[Math.min(opening.at + OPENING_ROUNDS, run.passes.length) - 1]));
   } else {
     bar.update();
+    openLink();
   }
 
   return {

@@ -24,7 +24,8 @@ def stage_script() -> str:
 
 def stage_style() -> str:
     """CSS in which every rule is scoped under `.mtviz-stage`."""
-    return re.sub(r"^ +", "", (STAGE / "stage.css").read_text(encoding="utf-8"), flags=re.MULTILINE)
+    text = re.sub(r"/\*.*?\*/", "", (STAGE / "stage.css").read_text(encoding="utf-8"), flags=re.DOTALL)
+    return re.sub(r"([{};,:]) ", r"\1", re.sub(r"\s+", " ", text)).replace(" {", "{").replace(" }", "}").replace(";}", "}")
 
 
 def _in_order() -> list[str]:

@@ -6,10 +6,11 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
-from mtviz.settings import BOUNDS
+from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings
 from mtviz.views.stage import STAGE, stage_script, stage_style
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -42,7 +43,7 @@ def browser():
 def open_stage(browser, tmp_path):
     pages = []
 
-    def open_(trace, width=1280, height=800, **options):
+    def open_(trace, width=1280, height=800, link="", **options):
         page = browser.new_page(viewport={"width": width, "height": height}, **options)
         pages.append(page)
         page.problems = []
@@ -50,6 +51,7 @@ def open_stage(browser, tmp_path):
         page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
         config = {
             "bounds": {name: vars(bound) for name, bound in BOUNDS.items()}, "defaults": trace["settings"], "presets": [],
+            "choices": CHOICES, "max_prompt_characters": MAX_PROMPT_CHARACTERS,
             "status": {"live": False, "text": "none"}, "first": trace, "strings": STRINGS, "language": "en",
         }
         data = json.dumps(config).replace("</", "<\\/")
@@ -60,7 +62,7 @@ def open_stage(browser, tmp_path):
             "window.stage = mountStage(document.querySelector('.mtviz-stage'), {config, canDecode: true, decode: (p) => sent.push(p), stop() {}, loadPreset() {}});</script>",
             encoding="utf-8",
         )
-        page.goto(path.as_uri())
+        page.goto(path.as_uri() + link)
         return page
 
     yield open_
@@ -169,6 +171,52 @@ def test_a_moved_threshold_judges_this_round_again(open_stage):
     page.keyboard.press("Shift+ArrowLeft")
     page.click(".decode")
     assert page.evaluate("sent[0].settings.threshold") == 0.01
+
+
+def test_field_F29_a_link_restores_the_controls_and_touches_no_other_page(open_stage):
+    first = open_stage(made("{}"))
+    first.fill(".prompt-input", "Why 一 & + # %?\nWhy?")
+    first.click(".advanced-button")
+    first.check(".advanced input[value=speculative]")
+    for field, value in {"num_draft_tokens": 7, "temperature": 0.8, "top_k": 40, "seed": 2**32 - 1, "max_new_tokens": 90}.items():
+        first.fill(f".advanced [data-field={field}]", str(value))
+        first.keyboard.press("Tab")
+    first.check(".advanced [data-field=raw]")
+    first.click(".tool.share")
+    link = first.input_value(".address")
+    first.keyboard.press("Escape")
+    first.click(".decode")
+
+    second = open_stage(made("{}"), link=link[link.index("#") :])
+    assert second.input_value(".prompt-input") == "Why 一 & + # %?\nWhy?"
+    assert second.is_hidden(".error") and second.text_content(".badge") == "recorded run"
+    second.click(".decode")
+    sent = second.evaluate("sent[0]")
+    assert sent == first.evaluate("sent[0]")
+    settings = Settings.from_mapping(sent["settings"])
+    assert (settings.rule, settings.num_draft_tokens, settings.seed, settings.raw) == ("speculative", 7, 2**32 - 1, True)
+    second.fill(".prompt-input", "beta")
+    assert first.input_value(".prompt-input") == "Why 一 & + # %?\nWhy?"
+    other = made("{ max_new_tokens: 3 }")
+    other["model"]["revision"] = "another"
+    second.evaluate(RUN % (json.dumps(other), 3, "false"))
+    assert "other weights" in second.inner_text(".error")
+
+
+def test_field_F29_bad_parts_of_a_link_become_defaults_with_a_note(open_stage):
+    bad = {
+        "prompt": "x" * (MAX_PROMPT_CHARACTERS + 1), "rule": "constructor", "drafter": "__proto__", "num_draft_tokens": "9", "threshold": "0", "temperature": "NaN",
+        "top_k": "1.5", "top_p": "1e999", "seed": "-1", "max_new_tokens": "9" * 400, "epsilon": "", "raw": "maybe", "toString": "1", "<img>": "1", "delta": "0.7",
+    }
+    trace = made("{}")
+    page = open_stage(trace, link="#" + urlencode(bad))
+    page.click(".decode")
+    assert page.evaluate("sent[0]") == {"prompt": trace["prompt"]["text"], "settings": {**trace["settings"], "delta": 0.7}}
+    page.evaluate("location.hash = 'rule=no&seed=4'")
+    page.wait_for_function("document.querySelector('.advanced [data-field=seed]').value === '4'")
+    assert "(rule)" in page.inner_text(".error")
+    page.evaluate("location.hash = 'top'")
+    assert page.input_value(".advanced [data-field=seed]") == "4"
 
 
 def test_rounds_remain_readable_where_drawing_fails(browser, open_stage):
