@@ -57,6 +57,19 @@ def test_a_way_that_cannot_run_is_reported_and_costs_the_others_nothing():
     assert "| broken | failed: RuntimeError: no such kernel |" in table(summarise(runs, "a", 0.001, no_gap), failed)
 
 
+def test_an_interrupted_run_keeps_whole_prompts():
+    left = [7]
+
+    def run(prompt, max_new_tokens):
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return Output([1, 2], 1)
+
+    runs, _ = measure([Way("a", run), Way("b", run)], PROMPTS, 2)  # two to warm up, then the fifth of six is cut short
+    assert [len(own) for own in runs.values()] == [2, 2]
+
+
 def test_divergence_is_found_where_it_begins():
     asked = []
 

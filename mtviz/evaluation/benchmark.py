@@ -1,7 +1,7 @@
 """`python -m mtviz bench`: every way to decode, on the same weights, prompts and machine, in the same run.
 
 Ways take turns on each prompt, in an order that rotates, so that a slow spell of the machine meets them all. One untimed
-prompt warms each of them up. A way's ratio is the median over prompts of its speed there over `generate`'s there.
+prompt warms each of them up, which is also when a static cache is compiled for. A way's ratio is the median over prompts of its speed there over `generate`'s there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ class Run(Output):
 def measure(
     ways: Sequence[Way], prompts: Sequence[str], max_new_tokens: int, device: str = "cpu", progress: Callable[[str], None] = lambda _: None
 ) -> tuple[dict[str, list[Run]], dict[str, str]]:
-    """Runs of each way by prompt, and the message of each way that failed while warming up (it then has no runs)."""
+    """Runs of each way by prompt, and the message of each way that failed while warming up (it then has no runs).
+
+    Ctrl-C ends the measuring and keeps the prompts that every way has finished.
+    """
     memory, failed = PeakMemory(device), {}
     for way in ways:
         progress(f"warming up: {way.name}")
@@ -48,14 +51,20 @@ def measure(
             failed[way.name] = f"{type(error).__name__}: {error}".splitlines()[0][:200]
     able = [way for way in ways if way.name not in failed]
     runs: dict[str, list[Run]] = {way.name: [] for way in able}
-    for at, prompt in enumerate(prompts):
-        turn = at % len(able)
-        for way in able[turn:] + able[:turn]:
-            progress(f"prompt {at + 1} of {len(prompts)}: {way.name}")
-            memory.restart()
-            began = time.perf_counter()
-            output = way.run(prompt, max_new_tokens)
-            runs[way.name].append(Run(output, time.perf_counter() - began, memory.read()))
+    try:
+        for at, prompt in enumerate(prompts):
+            turn = at % len(able)
+            for way in able[turn:] + able[:turn]:
+                progress(f"prompt {at + 1} of {len(prompts)}: {way.name}")
+                memory.restart()
+                began = time.perf_counter()
+                output = way.run(prompt, max_new_tokens)
+                runs[way.name].append(Run(output, time.perf_counter() - began, memory.read()))
+    except KeyboardInterrupt:
+        complete = min(len(own) for own in runs.values())
+        if not complete:
+            raise
+        runs = {name: own[:complete] for name, own in runs.items()}
     return runs, failed
 
 
