@@ -66,6 +66,7 @@ function buildStage(root, host, fail) {
   const knobs = createKnobs(config.defaults);
   let run = null;
   let source = 'recorded';
+  let busy = false;
   let stopped = false; // updates of a stopped run that are still on their way are not shown
   let knobsMoved = false;
   let whatIf = null;
@@ -82,6 +83,9 @@ function buildStage(root, host, fail) {
 
   const tools = createTools(t, {
     share: host.canDecode && (() => linkTo(location.href, knobs.prompt, knobs.settings, run?.trace.model)),
+    save: () => JSON.stringify(run.trace),
+    open: (trace) => start('opened', trace, 'opened'),
+    refuse: (message) => showError({ message }),
   });
   const bar = createBar(t, {
     config, knobs, tools, canDecode: host.canDecode, onStop: stop,
@@ -177,18 +181,29 @@ function buildStage(root, host, fail) {
     player.t = 0;
   }
 
-  // A recorded run: its settings go to the knobs, and it plays from its start.
   async function openPreset(name) {
-    const trace = await host.loadPreset(name);
+    start(`recorded ${name}`, await host.loadPreset(name), 'recorded');
+  }
+
+  // A stored run: its settings go to the knobs, and it plays from its start. A live one, which would take the stage back
+  // at its next round, is stopped.
+  function start(key, trace, from) {
+    if (busy) stop();
     showError(null);
     knobs.load(trace.prompt.text, trace.settings);
-    begin(`recorded ${name}`, trace, 'recorded');
+    begin(key, trace, from);
     player.play();
+    player.show();
+  }
+
+  function setBusy(now) {
+    busy = now;
+    bar.setBusy(now);
   }
 
   function decode() {
     showError(null);
-    bar.setBusy(true);
+    setBusy(true);
     stopped = false;
     setText(badge, t('source.waiting'));
     setData(badge, 'kind', 'waiting');
@@ -198,7 +213,7 @@ function buildStage(root, host, fail) {
   function stop() {
     stopped = true;
     player.waiting = false;
-    bar.setBusy(false);
+    setBusy(false);
     changed();
     host.stop();
   }
@@ -220,7 +235,7 @@ function buildStage(root, host, fail) {
     if ('error' in value || value.trace) showError(value.error ?? foreignWeights(value));
     if (value.error) changed();
     if (stopped && value.run !== undefined) return;
-    if (value.busy !== undefined) bar.setBusy(value.busy);
+    if (value.busy !== undefined) setBusy(value.busy);
     const { trace } = value;
     if (!trace) return;
     if (run?.key !== value.run || trace.rounds.length < run.trace.rounds.length) {
@@ -283,7 +298,7 @@ function buildStage(root, host, fail) {
     player.show();
   }, { signal: leaving.signal });
 
-  bar.setBusy(false);
+  setBusy(false);
   show({ status: config.status });
   if (config.first) {
     knobs.load(config.first.prompt.text, config.first.settings);

@@ -1,11 +1,13 @@
-// What one does with a run: share it. Stands at the top of the drawer.
+// What one does with a run: share it, save it, open another. Stands at the top of the drawer.
 
+import { MOST_BYTES, checkTrace } from './check.js';
 import { h, setText } from './dom.js';
 
 // `host` says what each tool does; a tool that it lacks is not drawn.
 export function createTools(t, host) {
   const address = h('input', { class: 'address', readonly: true, hidden: true, 'aria-label': t('tool.share') });
   const note = h('p', { class: 'panel-note', role: 'status' });
+  const file = h('input', { type: 'file', class: 'file', accept: '.json,application/json', hidden: true, onchange: open });
   const tool = (name, action) => host[name] && h('button', { type: 'button', class: `tool ${name}`, title: t(`tool.${name}.tip`), onclick: action }, t(`tool.${name}`));
 
   // The address stands there too: a page without https may not write to the clipboard.
@@ -17,5 +19,25 @@ export function createTools(t, host) {
     setText(note, t(copied ? 'share.copied' : 'share.copy'));
   }
 
-  return h('div', { class: 'tools' }, ...[tool('share', share), address, note].filter(Boolean));
+  async function open() {
+    const [chosen] = file.files;
+    if (!chosen) return;
+    file.value = ''; // so that the same file can be opened again
+    try {
+      if (chosen.size > MOST_BYTES) throw new Error(t('open.size', { mb: MOST_BYTES / 1e6 }));
+      host.open(checkTrace(JSON.parse(await chosen.text())));
+    } catch (error) {
+      host.refuse(t('open.refused', { why: error.message.slice(0, 200) }));
+    }
+  }
+
+  return h('div', { class: 'tools' }, ...[
+    tool('share', share), tool('save', () => download('mtviz-trace.json', 'application/json', host.save())), tool('open', () => file.click()), file, address, note,
+  ].filter(Boolean));
+}
+
+function download(name, type, text) {
+  const link = h('a', { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 9000);
 }

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings
+from mtviz.trace import loads
 from mtviz.views.stage import STAGE, stage_script, stage_style
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -217,6 +218,28 @@ def test_field_F29_bad_parts_of_a_link_become_defaults_with_a_note(open_stage):
     assert "(rule)" in page.inner_text(".error")
     page.evaluate("location.hash = 'top'")
     assert page.input_value(".advanced [data-field=seed]") == "4"
+
+
+def test_a_run_is_saved_and_opened_again_and_junk_changes_nothing(open_stage, tmp_path):
+    trace = made("{ prompt: 'saved', rule: 'match', num_draft_tokens: 2, pieces: %s }" % ODD)
+    page = open_stage(trace)
+    page.click(".advanced-button")
+    with page.expect_download() as download:
+        page.click(".tool.save")
+    saved = download.value.path().read_text(encoding="utf-8")
+    assert loads(saved) == trace
+
+    other = open_stage(made("{}"))
+    for junk in ("", "{", "[]", '{"schema": 1}', saved.replace('"u":0.', '"u":9.', 1), "[" * 100_000):
+        other.set_input_files(".file", {"name": "<b>.json", "mimeType": "application/json", "buffer": junk.encode()})
+        other.wait_for_function("document.querySelector('.error').textContent.includes('cannot be shown')")
+        assert other.inner_text(".prompt").strip() == "Explain to a child how rain forms."
+        other.evaluate("document.querySelector('.error').textContent = ''")
+    other.set_input_files(".file", {"name": "x.json", "mimeType": "application/json", "buffer": saved.encode()})
+    other.wait_for_function("document.querySelector('.badge').textContent === 'opened file'")
+    assert other.is_hidden(".error") and other.input_value(".prompt-input") == "saved"
+    other.keyboard.press("End")
+    assert other.inner_text(".prompt").strip() == "saved"
 
 
 def test_rounds_remain_readable_where_drawing_fails(browser, open_stage):
