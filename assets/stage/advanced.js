@@ -2,14 +2,17 @@
 
 import { h } from './dom.js';
 import { createPanel } from './panel.js';
+import { JUDGING } from './knobs.js';
 
 const NUMBERS = ['num_draft_tokens', 'threshold', 'temperature', 'top_k', 'top_p', 'seed', 'max_new_tokens', 'epsilon', 'delta'];
 
-export function createAdvanced(t, { choices, bounds }, knobs, tools) {
+// Where nothing can be decoded, only what judges a stored round anew.
+export function createAdvanced(t, { choices, bounds }, knobs, tools, canDecode) {
+  const numbers = NUMBERS.filter((field) => canDecode || JUDGING.includes(field));
   const inputs = {};
   const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('drawer.label'));
   const panel = createPanel(button, 'advanced', tools, h('h3', {}, t('advanced.label')),
-    group('rule'), group('drafter'), h('div', { class: 'numbers' }, ...NUMBERS.map(number)), raw());
+    group('rule'), canDecode ? group('drafter') : '', h('div', { class: 'numbers' }, ...numbers.map(number)), canDecode ? raw() : '');
 
   function group(field) {
     const options = choices[field].map((value) => {
@@ -37,9 +40,9 @@ export function createAdvanced(t, { choices, bounds }, knobs, tools) {
   return {
     root: h('div', { class: 'advanced-box' }, button, panel),
     update() {
-      for (const field of ['rule', 'drafter']) inputs[field].forEach((input) => { input.checked = input.value === knobs.settings[field]; });
-      for (const field of NUMBERS) inputs[field].value = knobs.settings[field] ?? '';
-      inputs.raw.checked = knobs.settings.raw;
+      for (const field of ['rule', 'drafter']) inputs[field]?.forEach((input) => { input.checked = input.value === knobs.settings[field]; });
+      for (const field of numbers) inputs[field].value = knobs.settings[field] ?? '';
+      if (inputs.raw) inputs.raw.checked = knobs.settings.raw;
     },
   };
 }

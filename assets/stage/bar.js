@@ -6,8 +6,8 @@ import { createPanel } from './panel.js';
 import { isExact } from './knobs.js';
 
 export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop, onPreset }) {
-  const prompt = h('textarea', { class: 'prompt-input', rows: 1, 'aria-label': t('prompt.label'), placeholder: t('prompt.label'), 'data-field': 'prompt', spellcheck: 'false' });
-  const examplesButton = h('button', { type: 'button', class: 'quiet examples-button', title: t('examples.title') }, t('examples.label'), ' ▾');
+  const prompt = h('textarea', { class: 'prompt-input', rows: 1, 'aria-label': t('prompt.label'), placeholder: t('prompt.label'), readonly: !canDecode, 'data-field': 'prompt', spellcheck: 'false' });
+  const examplesButton = h('button', { type: 'button', class: 'quiet examples-button', hidden: !config.presets.length, title: t('examples.title') }, t('examples.label'), ' ▾');
   const examples = createPanel(examplesButton, 'examples', ...config.presets.map((preset) => {
     const choice = h('button', { type: 'button', class: 'example', 'data-preset': preset.name }, h('b', {}, preset.title), h('span', {}, preset.teaches));
     choice.addEventListener('click', () => {
@@ -22,8 +22,8 @@ export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop
   exact.input.addEventListener('change', () => knobs.setExact(true));
   loose.input.addEventListener('change', () => knobs.setExact(false));
 
-  const decode = h('button', { type: 'submit', class: 'decode' });
-  const advanced = createAdvanced(t, config, knobs, tools);
+  const decode = h('button', { type: 'submit', class: 'decode', hidden: !canDecode });
+  const advanced = createAdvanced(t, config, knobs, tools, canDecode);
   const more = h('button', { type: 'button', class: 'quiet sheet-button', 'aria-expanded': 'false' }, t('sheet.open'));
   const ranges = ['num_draft_tokens', 'threshold'].map((field) => range(t, field, config.bounds[field], knobs));
   const root = h('form', { class: 'bar' },
@@ -35,7 +35,7 @@ export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop
   root.addEventListener('submit', (event) => {
     event.preventDefault();
     if (busy) onStop();
-    else onDecode();
+    else if (canDecode) onDecode();
   });
   prompt.addEventListener('input', () => {
     knobs.prompt = prompt.value;
@@ -44,7 +44,7 @@ export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop
   prompt.addEventListener('keydown', (event) => {
     if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    if (!busy) onDecode();
+    if (!busy && canDecode) onDecode();
   });
   function fit() {
     prompt.style.height = 'auto';
@@ -68,7 +68,6 @@ export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop
       busy = now;
       setText(decode, t(now ? 'stop' : 'decode'));
       decode.classList.toggle('stop', now);
-      decode.disabled = !canDecode;
     },
     setChanged(changed) { decode.classList.toggle('changed', changed); },
   };

@@ -3,7 +3,7 @@
 import { judgesByMatch } from './judge.js';
 
 const LOSSLESS = ['match', 'speculative'];
-const JUDGING = ['rule', 'threshold', 'epsilon', 'delta', 'num_draft_tokens'];
+export const JUDGING = ['rule', 'threshold', 'epsilon', 'delta', 'num_draft_tokens'];
 const LAWS = ['temperature', 'top_k', 'top_p', 'drafter'];
 
 export function createKnobs(defaults) {
