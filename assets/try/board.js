@@ -1,0 +1,109 @@
+// The round in the stage's grammar (and its style): a bar for the heads, a bar for the trunk, the notch to be reached.
+
+import { h, setData, setText, setVar } from '../stage/dom.js';
+import { formatPair, formatProb, formatRatio } from '../stage/format.js';
+
+const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', unproposed: '' };
+const CALM = { '--out': 1, '--rise': 1, '--drop': 1, '--verdict': 1, '--shake': 0, '--leave': 0 };
+
+export function createBoard(t) {
+  const list = h('div', { class: 'columns', role: 'list', 'aria-label': t('board'), 'data-rule': 'ratio' });
+  const suffix = h('div', { class: 'suffix' });
+  const sentence = h('p', { class: 'caption', 'aria-live': 'polite' });
+  const legend = h('p', { class: 'legend' },
+    h('span', { class: 'swatch heads' }), t('legend.heads'), h('span', { class: 'swatch trunk' }), t('legend.trunk'),
+    h('span', { class: 'swatch gate' }, '◀'), `${t('legend.gate')}. ${t('legend.held')}`);
+  let columns = [];
+
+  return {
+    root: h('div', { class: 'round' }, sentence, h('div', { class: 'board' }, list, suffix), legend),
+    // `reveal`: the verdicts come one after the other, as they were given.
+    draw(round, reveal) {
+      if (columns.length !== round.rows.length) {
+        columns = round.rows.map(createColumn);
+        list.replaceChildren(...columns.map(({ root }) => root));
+        setVar(list, '--slots', columns.length);
+        setData(list, 'size', columns.length > 5 ? 'many' : 'few');
+      }
+      round.rows.forEach((row, at) => fillColumn(columns[at], row, round.min_accept_ratio, t));
+      list.getAnimations({ subtree: true }).forEach((animation) => animation.cancel());
+      if (reveal) columns.forEach(({ sign }, at) => animateSign(sign, at));
+      const rolledBack = round.result.rejected_suffix;
+      suffix.hidden = !rolledBack.length;
+      setText(suffix, `↩ ${t('suffix', { tokens: listed(rolledBack) })}`);
+      setVar(suffix, '--from', round.result.rejected_at ?? 0);
+      setVar(suffix, '--length', rolledBack.length);
+      setVar(suffix, '--slots', columns.length);
+      setText(sentence, sentenceOf(round, t));
+    },
+  };
+}
+
+function createColumn(_, at) {
+  const parts = {
+    chip: h('div', { class: 'chip' }), draftFigure: h('span', { class: 'figure draft' }), targetFigure: h('span', { class: 'figure target' }),
+    sign: h('div', { class: 'sign', 'aria-hidden': 'true' }), left: h('span', { class: 'left' }), relation: h('span', { class: 'relation' }),
+    right: h('span', { class: 'right' }), word: h('div', { class: 'word-of-verdict' }),
+  };
+  parts.root = h('div', { class: 'column', role: 'listitem', 'data-shown': 'yes' },
+    h('div', { class: 'slot' }, h('div', { class: 'mover' }, parts.chip)),
+    h('div', { class: 'gauge' },
+      h('div', { class: 'track draft' }, h('div', { class: 'bar draft' })), h('div', { class: 'track target' }, h('div', { class: 'bar target' })),
+      parts.draftFigure, parts.targetFigure, h('div', { class: 'notch' })),
+    parts.sign, h('div', { class: 'held' }, parts.left, parts.relation, parts.right), parts.word);
+  for (const [name, value] of Object.entries({ ...CALM, '--i': at })) parts.root.style.setProperty(name, value);
+  return parts;
+}
+
+function fillColumn(column, row, threshold, t) {
+  const { root } = column;
+  setData(root, 'verdict', row.verdict);
+  setVar(root, '--draft', row.draft_prob);
+  setVar(root, '--target', row.target_prob);
+  setVar(root, '--gate', row.gate);
+  const crossed = row.gate > row.target_prob - 0.02 && row.gate - row.target_prob < 0.13; // the notch would strike the figure out
+  setVar(root, '--target-label', crossed ? row.gate + 0.02 : row.target_prob);
+  setVar(root, '--row-label', crossed ? row.gate + 0.02 : row.target_prob);
+  setText(column.chip, String(row.token));
+  setText(column.draftFigure, formatProb(row.draft_prob));
+  setText(column.targetFigure, formatProb(row.target_prob));
+  setText(column.sign, SIGNS[row.verdict]);
+  const { left, relation, right } = comparison(row, threshold);
+  setText(column.left, left);
+  setText(column.relation, relation);
+  setText(column.right, right);
+  setText(column.word, t(`verdict.${row.verdict}`));
+  root.setAttribute('aria-label', t('column', {
+    token: row.token, verdict: t(`verdict.${row.verdict}`), target: formatProb(row.target_prob), draft: formatProb(row.draft_prob),
+    gate: formatProb(row.gate), ratio: formatRatio(row.ratio),
+  }));
+}
+
+function comparison({ ratio, target_prob: target, verdict }, threshold) {
+  const judged = verdict === 'accepted' || verdict === 'rejected';
+  const passed = verdict === 'accepted';
+  if (verdict === 'unproposed') return { left: '', relation: '', right: '' };
+  if (ratio === null) return { left: formatProb(target), relation: judged ? (passed ? '>' : '≤') : '·', right: '0' };
+  const [left, right] = formatPair(ratio, threshold);
+  return { left, relation: judged ? (passed ? '≥' : '<') : '·', right };
+}
+
+function animateSign(sign, at) {
+  if (matchMedia('(prefers-reduced-motion: reduce)').matches) return;
+  sign.animate([{ transform: 'scale(0)', opacity: 0 }, { transform: 'scale(1.25)', opacity: 1 }, { transform: 'scale(1)', opacity: 1 }],
+    { duration: 240, delay: at * 240, fill: 'backwards' });
+}
+
+function sentenceOf({ rows, result, min_accept_ratio: threshold }, t) {
+  const accepted = listed(result.accepted_tokens);
+  if (result.rejected_at === null) return t('sum.all', { n: result.accepted_len, accepted });
+  const { token, draft_prob: draft, target_prob: prob, gate } = rows[result.rejected_at];
+  const [target, needed] = formatPair(prob, gate, formatProb);
+  return t(draft > 0 ? 'sum.rejected' : 'sum.zero', {
+    accepted, token, target, threshold, draft: formatProb(draft), gate: needed, suffix: listed(result.rejected_suffix),
+  });
+}
+
+function listed(tokens) {
+  return `[${tokens.join(', ')}]`;
+}
