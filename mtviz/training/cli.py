@@ -15,19 +15,25 @@ from typing import Sequence
 
 import torch
 
-from mtviz.heads import FAMILIES, MtpHeads, save_heads
+from mtviz.heads import FAMILIES, MtpHeads, load_heads, save_heads
 from mtviz.trunk import Trunk, load_trunk
 from mtviz.trunk.load import cache_directory
 
+from .batches import Document
 from .corpus import frequent_ids, read_corpus, split
 from .hidden import HiddenStates
+from .length import fit_length
 from .loop import Training, evaluate
 from .schedules import LOSSES, Schedule
+
+ADAPTIVE = "adaptive"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     default = Schedule()
-    parser.add_argument("--family", choices=list(FAMILIES), default=MtpHeads.family)
+    parser.add_argument("--family", choices=[*FAMILIES, ADAPTIVE], default=MtpHeads.family)
+    parser.add_argument("--heads", default=None, metavar="FILE", help="for adaptive: the heads whose length is to be learned")
+    parser.add_argument("--cost", type=float, default=0.05, help="for adaptive: price of one more draft in trunk passes (default %(default)s)")
     parser.add_argument("--corpus", nargs="+", required=True, metavar="FILE", help="tokenised documents (.npz)")
     parser.add_argument("--out", required=True, metavar="DIR", help="where heads, checkpoint, log and provenance go")
     parser.add_argument("--trunk", default=None, help="model directory, GGUF file or Hub id")
@@ -53,26 +59,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(args: argparse.Namespace) -> int:
     out = Path(args.out)
-    if (out / "checkpoint.pt").exists() and not args.resume:
+    if (out / "checkpoint.pt").exists() and not args.resume and args.family != ADAPTIVE:
         print(f"{out} holds a training run already: give --resume or another --out", file=sys.stderr)
+        return 2
+    if args.documents and len(args.documents) not in (1, len(args.corpus)):
+        print("--documents takes one number, or one for each corpus", file=sys.stderr)
+        return 2
+    if (args.family == ADAPTIVE) != (args.heads is not None):
+        print("--heads names the heads of --family adaptive, and of no other family", file=sys.stderr)
         return 2
     out.mkdir(parents=True, exist_ok=True)
     trunk = load_trunk(args.trunk, dtype="float32", device=args.device)
-    corpora = [read_corpus(path) for path in args.corpus]
+    return learn_length(args, trunk, out) if args.family == ADAPTIVE else train_heads(args, trunk, out)
+
+
+def train_heads(args: argparse.Namespace, trunk: Trunk, out: Path) -> int:
     schedule = Schedule(**{name: getattr(args, name) for name in asdict(Schedule())})
-    wanted = args.documents or [None]
-    if len(wanted) not in (1, len(corpora)):
-        print("--documents takes one number, or one for each corpus", file=sys.stderr)
-        return 2
-    sources, train, held = [], [], []
-    for which, corpus in enumerate(corpora):
-        chosen = corpus.order()[: wanted[which % len(wanted)]]
-        source = HiddenStates(trunk, corpus, Path(args.hidden_cache) if args.hidden_cache else cache_directory() / "hidden")
-        source.compute(chosen)
-        sources.append(source)
-        for part, documents in zip((train, held), split(chosen)):
-            part += [(which, int(d)) for d in documents]
-    draft_ids = frequent_ids(corpora, trunk.vocab_size, args.draft_vocabulary)
+    sources, train, held = documents_of(args, trunk)
+    draft_ids = frequent_ids([source.corpus for source in sources], trunk.vocab_size, args.draft_vocabulary)
     torch.manual_seed(schedule.seed)
     heads = FAMILIES[args.family](trunk, torch.from_numpy(draft_ids))
     training = Training(heads, sources, train, held, schedule, out)
@@ -84,17 +88,54 @@ def run(args: argparse.Namespace) -> int:
     finished = training.run(args.minutes, args.evaluate_every)
     save_heads(heads, out / f"{args.family}.safetensors")
     figures = evaluate(heads, sources, held, heads.max_draft_tokens)
-    described = provenance(trunk, corpora, len(train), len(held), schedule, training.step, figures)
+    described = provenance(trunk, sources, len(train), len(held), schedule, training.step, figures)
     (out / f"{args.family}.provenance.json").write_text(json.dumps(described, indent=1) + "\n")
     print(f"{'finished' if finished else 'stopped'} at step {training.step}: {json.dumps(figures)}")
     return 0
 
 
-def provenance(trunk: Trunk, corpora, train: int, held: int, schedule: Schedule, step: int, figures: dict) -> dict[str, object]:
+def learn_length(args: argparse.Namespace, trunk: Trunk, out: Path) -> int:
+    try:
+        heads = load_heads(args.heads, trunk)
+        sources, _, held = documents_of(args, trunk, held_only=True)
+        predictor = fit_length(heads, sources, held, args.cost)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    predictor.save(out / f"{heads.family}.length.json")
+    print(json.dumps(predictor.fitted))
+    return 0
+
+
+def documents_of(
+    args: argparse.Namespace, trunk: Trunk, held_only: bool = False
+) -> tuple[list[HiddenStates], list[Document], list[Document]]:
+    """Each corpus with its hidden states, computed where they are missing, and the documents to train on and to hold out."""
+    sources: list[HiddenStates] = []
+    train: list[Document] = []
+    held: list[Document] = []
+    wanted = args.documents or [None]
+    directory = Path(args.hidden_cache) if args.hidden_cache else cache_directory() / "hidden"
+    for which, path in enumerate(args.corpus):
+        corpus = read_corpus(path)
+        parts = split(corpus.order()[: wanted[which % len(wanted)]])
+        source = HiddenStates(trunk, corpus, directory)
+        for part in parts[1:] if held_only else parts:
+            source.compute(part)
+        sources.append(source)
+        for documents, part in zip((train, held), parts):
+            documents += [(which, int(d)) for d in part]
+    return sources, train, held
+
+
+def provenance(
+    trunk: Trunk, sources: Sequence[HiddenStates], train: int, held: int, schedule: Schedule, step: int, figures: dict[str, object]
+) -> dict[str, object]:
     """Everything needed to make these weights again, and what they measured."""
     revision = subprocess.run(
         ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"], capture_output=True, text=True
     )
+    corpora = [source.corpus for source in sources]
     return {
         "command": "python -m mtviz " + " ".join(_without_directories(sys.argv[1:])),
         "revision": revision.stdout.strip() or None,
