@@ -12,6 +12,7 @@ Architecture: Llama (Touvron et al. 2023), with grouped-query attention (Ainslie
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Callable, NamedTuple, Sequence
 
@@ -94,13 +95,15 @@ class LeanLlama:
         self.packed = _can_pack(model)
         self.dtype = torch.float32 if self.packed else model.dtype
         self._embedding = model.get_input_embeddings().weight
-        self._layers = [self.fuse(layer) for layer in model.model.layers]
         self._norm = model.model.norm.weight.to(self.dtype)
         self._eps = torch.full((1, 1), config.rms_norm_eps, dtype=torch.float32, device=self.device)
         self._frequencies = model.model.rotary_emb.inv_freq.float()
         # Logits are always float32, whatever the weights are held in.
         unembedding = model.get_output_embeddings().weight[:vocab_size]
-        self.unembed: Linear = self.linear(unembedding if self.packed else unembedding.float())
+        with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # packing is most of the time that loading takes
+            product = pool.submit(self.linear, unembedding if self.packed else unembedding.float())
+            self._layers = list(pool.map(self.fuse, model.model.layers))
+            self.unembed: Linear = product.result()
 
     def new_cache(self, layers: int | None = None) -> LeanCache:
         """An empty cache for `layers` layers, the trunk's own number of them by default."""
