@@ -9,7 +9,8 @@ import { judgesByMatch } from './judge.js';
 export const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', discarded: '⊘', recovered: '◆', bonus: '★', first: '▶', plain: '▶' };
 const ZOOMS = [1, 5, 20, 100, 1000];
 
-export function createColumns(t) {
+// `inspect(i)` is called where the visitor asks for more of draft i.
+export function createColumns(t, inspect) {
   const bandText = h('span', { class: 'band-text' });
   const band = h('div', { class: 'band' }, h('div', { class: 'band-fill' }), h('div', { class: 'band-light' }), bandText);
   const list = h('div', { class: 'columns', role: 'list', 'aria-label': t('board.label') }, band);
@@ -17,11 +18,23 @@ export function createColumns(t) {
   let emitted = null;
   let drawn = null;
 
+  function ask(i) {
+    if (drawn.view.drafts[i]) inspect(i);
+  }
+
   // As many draft columns as are asked for, so that columns keep their place from round to round.
   function layOut(slots) {
     if (columns.length === slots && emitted) return;
     columns = Array.from({ length: slots }, createColumn);
-    columns.forEach(({ root }, i) => root.style.setProperty('--i', i));
+    columns.forEach(({ root }, i) => {
+      root.style.setProperty('--i', i);
+      root.addEventListener('click', () => ask(i));
+      root.addEventListener('keydown', (event) => {
+        if (event.key !== 'Enter') return;
+        event.preventDefault(); // else the same key would press the button that the focus moves to
+        ask(i);
+      });
+    });
     emitted = createEmitted(t);
     list.replaceChildren(band, ...columns.map(({ root }) => root), emitted.root);
     list.style.setProperty('--slots', slots + 1);
@@ -87,6 +100,7 @@ function createColumn() {
 function fillColumn(column, draft, view, t) {
   setData(column.root, 'empty', draft ? 'no' : 'yes');
   setData(column.root, 'shown', 'no');
+  column.root.tabIndex = draft ? 0 : -1;
   if (!draft) {
     column.root.setAttribute('aria-label', t('board.empty'));
     return;
@@ -115,7 +129,7 @@ function fillColumn(column, draft, view, t) {
   setText(column.relation, held.relation);
   setText(column.right, held.right);
   setText(column.offset, t('column.offset', { offset: `+${draft.offset}` }));
-  column.root.setAttribute('aria-label', t(`verdict.${draft.verdict}`));
+  column.root.setAttribute('aria-label', `${quoted(draft.token)} ${t(`verdict.${draft.verdict}`)}, ${t('micro.open')}`);
   setVar(column.root, '--fly-x', '0px');
   setVar(column.root, '--fly-y', '0px');
 }

@@ -7,6 +7,7 @@ import { createBrace } from './brace.js';
 import { createColumns } from './columns.js';
 import { createFlight } from './flight.js';
 import { createMeters } from './meters.js';
+import { createMicroscope } from './microscope.js';
 import { createPlayer } from './player.js';
 import { createRail } from './rail.js';
 import { createRun, endOf, extendRun, locate, openingPass, reJudged } from './run.js';
@@ -93,7 +94,8 @@ function buildStage(root, host, fail) {
   });
   const sentence = createSentence(t);
   const tally = createTally(t, (kinds) => strip.light(kinds));
-  const columns = createColumns(t);
+  const columns = createColumns(t, inspect);
+  const microscope = createMicroscope(t);
   const flight = createFlight(columns, sentence);
   const rail = createRail(t, { bounds: config.bounds, knobs });
   const brace = createBrace(t, { bounds: config.bounds, knobs });
@@ -108,7 +110,7 @@ function buildStage(root, host, fail) {
     h('div', { class: 'story' }, sentence.box, tally.root),
     h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, badge),
     h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
-    meters.root, transport.root, live);
+    meters.root, transport.root, live, microscope.panel);
 
   function slots() {
     const asked = knobs.settings.drafter === 'none' ? 0 : knobs.settings.num_draft_tokens;
@@ -144,6 +146,11 @@ function buildStage(root, host, fail) {
       spoken = shown;
       setText(live, roundSentence(t, shown));
     }
+  }
+
+  function inspect(i) {
+    player.pause();
+    microscope.open((whatIf ?? locate(run, player.t).pass).view, i);
   }
 
   // Playing or halting, or a knob moved: while halted, knobs that differ from the run ask a what-if of this round.

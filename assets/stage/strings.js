@@ -2,9 +2,9 @@
 
 export function createStrings(tables, language) {
   const english = tables?.en ?? {};
-  const table = { ...english, ...(tables?.[language] ?? {}) };
+  const own = tables?.[language] ?? english;
   return function t(key, values = {}) {
-    const text = (values.n === 1 && table[`${key}_one`]) || table[key] || key;
+    const text = (values.n === 1 && own[`${key}_one`]) || own[key] || english[key] || key;
     return text.replace(/\{(\w+)\}/g, (whole, name) => (name in values ? String(values[name]) : whole));
   };
 }

@@ -242,6 +242,33 @@ def test_a_run_is_saved_and_opened_again_and_junk_changes_nothing(open_stage, tm
     assert other.inner_text(".prompt").strip() == "saved"
 
 
+def test_the_microscope_gives_the_numbers_of_a_draft_and_the_focus_back(open_stage):
+    trace = made("{ rule: 'speculative', temperature: 1, skill: 0.3 }")
+    round_ = next(one for one in trace["rounds"] if one["drafts"][0]["verdict"] == "rejected")
+    draft = round_["drafts"][0]
+    top = [{"token": {"id": i, "text": f"<b>{i}"}, "prob": 0.5 / (i + 1), "raw_prob": 0.25} for i in range(8)]
+    draft.update(top_draft=top, top_target=top, residual=[{"token": {"id": 3, "text": " sky"}, "prob": 0.61}], bias_tv=0.0)
+    trace["rounds"] = [round_]
+    page = open_stage(trace, reduced_motion="reduce")
+    page.keyboard.press("End")
+    page.focus(".column")
+    page.keyboard.press("Enter")
+    panel = page.locator(".microscope")
+    text = panel.inner_text()
+    assert panel.is_visible()
+    assert "Given the text so far." in text and f"The die fell on {draft['u']:.2f}" in text and "refuse." in text
+    assert panel.locator(".law").count() == 3 and panel.locator(".law.draft tr").count() == 10  # names, the top 8, the draft itself
+    assert "0.61" in text and "<b>7" in text and "exactly" in text
+    page.keyboard.press("Escape")
+    assert panel.is_hidden() and page.evaluate("document.activeElement.className") == "column"
+    page.locator(".column").nth(1).click()
+    assert "Given that column 1 holds." in panel.inner_text() and "nobody asked" in panel.inner_text()
+    page.click(".microscope .close")
+    page.eval_on_selector(".advanced input[value=ratio]", "(input) => input.click()")
+    page.locator(".column").first.press("Enter")
+    assert "below threshold" in panel.inner_text() and panel.locator(".law").count() == 2  # a what-if draws nothing anew
+
+
 def test_rounds_remain_readable_where_drawing_fails(browser, open_stage):
     page = open_stage(made("{}"))
     page.evaluate("() => { CanvasRenderingContext2D.prototype.fillRect = () => { throw new Error('drawing fails'); }; }")
