@@ -1,4 +1,4 @@
-"""Command line: `python -m mtviz decode | train | corpus | heads | bench | serve`. `--help` after any of them lists its options."""
+"""Command line: `python -m mtviz decode | train | corpus | heads | export | bench | serve`. `--help` after any of them lists its options."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Sequence
 from mtviz.settings import BOUNDS, CHOICES, DTYPES, Settings, SettingsError
 from mtviz.trace import counts, dumps
 
-
 # Commands whose options live in the room that carries them out; imported only when asked for.
 _OWN_PARSERS = {
     "train": ("mtviz.training.cli", "train heads on a trunk"),
     "corpus": ("mtviz.training.generate", "make text for training"),
     "heads": ("mtviz.evaluation.acceptance", "measure what each family of heads yields"),
+    "export": ("mtviz.views.export", "write traces as one HTML file that plays anywhere"),
     "bench": ("mtviz.evaluation.benchmark", "measure speed against transformers' generate"),
 }
 
