@@ -9,7 +9,7 @@ from test_heads import random_heads
 from test_trunk import tiny_trunk
 
 from mtviz.heads import FAMILIES, MtpHeads, load_heads
-from mtviz.training import cli
+from mtviz.training import cli, loop
 from mtviz.training.batches import Batch, collate, documents_of_step
 from mtviz.training.corpus import frequent_ids, read_corpus, split
 from mtviz.training.distillation import distillation_loss, draft_targets, predictable, teacher_logits
@@ -212,6 +212,24 @@ def test_training_lowers_the_loss_and_figures_stay_in_bounds(trunk, corpus_file,
     assert np.mean(losses[-5:]) < 0.95 * np.mean(losses[:3])
     figures = evaluate(training.heads, training.sources, training.held)
     assert all(0 <= value <= 1 for value in figures["agreement"] + figures["overlap"])
+
+
+def test_training_stops_where_the_hold_out_stops_improving(trunk, corpus_file, tmp_path, monkeypatch):
+    training = training_of(trunk, corpus_file, tmp_path / "a", steps=50, warmup=2, patience=2)
+    figures = iter([0.1, 0.3, 0.2, 0.3])
+    monkeypatch.setattr(loop, "evaluate", lambda *args: {"overlap": [next(figures)]})
+    assert training.run(evaluate_every=1) and training.step == 4
+    again = training_of(trunk, corpus_file, tmp_path / "a", steps=50, warmup=2, patience=3)
+    again.resume()
+    assert (again.best, again.stale, again.finished) == (0.3, 2, False)
+
+
+def test_mixed_precision_keeps_weights_and_loss_in_float32(trunk, corpus_file, tmp_path):
+    exact = training_of(trunk, corpus_file, tmp_path / "a", steps=5, warmup=2)
+    mixed = training_of(trunk, corpus_file, tmp_path / "b", steps=5, warmup=2, precision="bfloat16")
+    for _ in range(2):
+        assert mixed.one_step()["loss"] == pytest.approx(exact.one_step()["loss"], rel=0.05)
+    assert all(weight.dtype == torch.float32 for weight in mixed.heads.parameters())
 
 
 def test_learning_rate_is_prolongable():

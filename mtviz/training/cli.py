@@ -24,7 +24,7 @@ from .corpus import frequent_ids, read_corpus, split
 from .hidden import HiddenStates
 from .length import fit_length
 from .loop import Training, evaluate
-from .schedules import LOSSES, Schedule
+from .schedules import CHOICES, Schedule
 
 ADAPTIVE = "adaptive"
 
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop (resumably) after this long")
     parser.add_argument("--evaluate-every", type=int, default=200, metavar="STEPS")
     for name, value in asdict(default).items():
-        given = {"choices": LOSSES} if name == "loss" else {"type": type(value), "metavar": type(value).__name__}
+        given = {"choices": CHOICES[name]} if name in CHOICES else {"type": type(value), "metavar": type(value).__name__}
         parser.add_argument(f"--{name.replace('_', '-')}", default=value, **given)
 
 

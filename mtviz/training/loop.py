@@ -36,6 +36,7 @@ class Training:
         groups = [{"params": matrices, "weight_decay": schedule.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=schedule.learning_rate, betas=(0.9, 0.95))
         self.step = 0
+        self.best, self.stale = 0.0, 0  # best hold-out figure so far, and how many evaluations ago
 
     @property
     def checkpoint(self) -> Path:
@@ -43,6 +44,7 @@ class Training:
 
     def save(self) -> None:
         state = {"heads": dict(self.heads.named_parameters()), "optimizer": self.optimizer.state_dict(), "step": self.step}
+        state |= {"best": self.best, "stale": self.stale}
         partial = self.checkpoint.with_suffix(".partial")
         torch.save(state, partial)
         partial.replace(self.checkpoint)
@@ -52,6 +54,7 @@ class Training:
         state = self.load_weights(self.checkpoint)
         self.optimizer.load_state_dict(state["optimizer"])
         self.step = state["step"]
+        self.best, self.stale = state.get("best", 0.0), state.get("stale", 0)
 
     @torch.no_grad()
     def load_weights(self, checkpoint: Path) -> dict:
@@ -62,21 +65,33 @@ class Training:
         return state
 
     def run(self, minutes: float = math.inf, evaluate_every: int = 200, save_every: int = 25) -> bool:
-        """Train until the schedule ends (True) or the minutes are over (False). Either way a checkpoint is written."""
+        """Train until the schedule ends or the hold-out stops improving (True), or the minutes are over (False). In every case
+        a checkpoint is written."""
         started = time.monotonic()
         bar = tqdm(total=self.schedule.steps, initial=self.step, desc=f"train {self.heads.family}", unit="step")
-        while self.step < self.schedule.steps and time.monotonic() - started < 60 * minutes:
+        while not self.finished and time.monotonic() - started < 60 * minutes:
             record = self.one_step()
             bar.update()
             bar.set_postfix(loss=f"{record['loss']:.3f}")
             if self.step % save_every == 0:
                 self.save()
             if self.step % evaluate_every == 0 or self.step == self.schedule.steps:
-                record |= evaluate(self.heads, self.sources, self.held)
+                record |= self.evaluated()
             self.log(record)
         bar.close()
         self.save()
-        return self.step >= self.schedule.steps
+        return self.finished
+
+    @property
+    def finished(self) -> bool:
+        return self.step >= self.schedule.steps or 0 < self.schedule.patience <= self.stale
+
+    def evaluated(self) -> dict[str, object]:
+        """`evaluate`'s figures; notes whether the first draft's overlap is the best so far."""
+        figures = evaluate(self.heads, self.sources, self.held)
+        better = figures["overlap"][0] > self.best
+        self.best, self.stale = (figures["overlap"][0], 0) if better else (self.best, self.stale + 1)
+        return figures
 
     def one_step(self) -> dict[str, object]:
         """One optimiser step; returns what the log says of it. Raises FloatingPointError on a loss that is not finite."""
@@ -90,8 +105,10 @@ class Training:
             group["lr"] = rate
         generator = torch.Generator().manual_seed(int(dice.integers(2**62)))
         depth = schedule.depth(self.step)
-        losses = distillation_loss(self.heads, batch, depth, schedule.loss, schedule.thin, generator)
-        loss = weighted(losses, schedule.decay)
+        # Entered anew each step: an autocast kept open would go on using its copies of stale weights.
+        with torch.autocast(batch.tokens.device.type, torch.bfloat16, enabled=schedule.precision == "bfloat16"):
+            losses = distillation_loss(self.heads, batch, depth, schedule.loss, schedule.thin, generator)
+            loss = weighted(losses, schedule.decay)
         if not torch.isfinite(loss):
             raise FloatingPointError(f"the loss is {loss.item()} at step {self.step}")
         self.optimizer.zero_grad(set_to_none=True)

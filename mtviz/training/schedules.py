@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LOSSES = ("kl", "cross_entropy", "acceptance")
+PRECISIONS = ("float32", "bfloat16")
+CHOICES = {"loss": LOSSES, "precision": PRECISIONS}
 
 
 def progressive_training(step: int, heads: int, steps_per_head: int) -> int:
@@ -36,11 +38,14 @@ class Schedule:
     thin: float = 1.0  # draft k is scored on a share thin^k of the slots, drawn anew each step: late drafts matter less
     weight_decay: float = 0.01
     clip: float = 1.0
+    precision: str = "float32"  # of the products; weights and losses are float32
+    patience: int = 0  # stop after so many evaluations without a better hold-out; 0 is never
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.loss not in LOSSES:
-            raise ValueError(f"loss must be one of {', '.join(LOSSES)}, not {self.loss}")
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name} must be one of {', '.join(allowed)}, not {getattr(self, name)}")
 
     def rate(self, step: int) -> float:
         """Linear warm-up, constant, and down to a hundredth over the last `cooldown` of the steps.
