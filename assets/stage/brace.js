@@ -1,6 +1,6 @@
 // The brace over the drafts: how many are guessed a round, and the handle that pulls it longer or shorter.
 
-import { clamp, h, setText, setVar } from './dom.js';
+import { clamp, h, scaleOf, setText, setVar } from './dom.js';
 
 export function createBrace(t, { bounds, knobs }) {
   const { low, high } = bounds.num_draft_tokens;
@@ -17,7 +17,7 @@ export function createBrace(t, { bounds, knobs }) {
   handle.addEventListener('pointerdown', (event) => {
     handle.setPointerCapture(event.pointerId);
     const slots = Number(root.style.getPropertyValue('--slots')) || 1;
-    grip = { x: event.clientX, length: knobs.settings.num_draft_tokens, unit: root.clientWidth / slots };
+    grip = { x: event.clientX, length: knobs.settings.num_draft_tokens, unit: (root.clientWidth * scaleOf(root)) / slots };
   });
   handle.addEventListener('pointermove', (event) => grip && set(grip.length + (event.clientX - grip.x) / grip.unit));
   handle.addEventListener('lostpointercapture', () => { grip = null; });

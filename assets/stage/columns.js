@@ -140,7 +140,7 @@ function titleOf(token) {
 
 // A figure stands on its bar, and on the notch where that is just above the bar and would cross it.
 // `room`: how much of the scale a figure takes up; more along a phone's row than over a column.
-function labelPlace(bar, notch, room) {
+export function labelPlace(bar, notch, room) {
   return notch > bar - 0.02 && notch - bar < room ? notch + 0.02 : bar;
 }
 

@@ -30,6 +30,11 @@ export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// How much larger an element is seen than it is laid out: more than 1 in lecture mode.
+export function scaleOf(element) {
+  return element.getBoundingClientRect().width / element.offsetWidth || 1;
+}
+
 export function clamp(value, low, high) {
   return Math.min(high, Math.max(low, value));
 }

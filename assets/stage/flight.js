@@ -1,6 +1,6 @@
 // Where chips fly to: from their place on the board to their word in the sentence. Measured once a pass and size.
 
-import { clamp, setVar } from './dom.js';
+import { clamp, scaleOf, setVar } from './dom.js';
 
 export function createFlight(columns, sentence) {
   let measured = new Map();
@@ -13,8 +13,9 @@ export function createFlight(columns, sentence) {
     measured.set(column.root, true);
     const x = clamp(target.left + target.width / 2, box.left, box.right) - (from.left + from.width / 2);
     const y = clamp(target.top + target.height / 2, box.top, box.bottom) - (from.top + from.height / 2);
-    setVar(column.root, '--fly-x', `${Math.round(x)}px`);
-    setVar(column.root, '--fly-y', `${Math.round(y)}px`);
+    const scale = scaleOf(sentence.box);
+    setVar(column.root, '--fly-x', `${Math.round(x / scale)}px`);
+    setVar(column.root, '--fly-y', `${Math.round(y / scale)}px`);
   }
 
   return {

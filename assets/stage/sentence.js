@@ -87,7 +87,7 @@ export function createSentence(t) {
   };
 }
 
-function textOf(view) {
+export function textOf(view) {
   return [view.pieces.slice(0, view.accepted).map(({ text }) => text).join(''), view.emittedPiece?.text ?? ''];
 }
 

@@ -11,7 +11,7 @@ import { createMicroscope } from './microscope.js';
 import { createPlayer } from './player.js';
 import { createRail } from './rail.js';
 import { createRun, endOf, extendRun, locate, openingPass, reJudged } from './run.js';
-import { createSentence } from './sentence.js';
+import { createSentence, textOf } from './sentence.js';
 import { createStrings, pickLanguage } from './strings.js';
 import { createStrip } from './strip.js';
 import { createTally } from './tally.js';
@@ -19,10 +19,11 @@ import { createTransport } from './transport.js';
 import { formatMs } from './format.js';
 import { createTools } from './tools.js';
 import { frame } from './frame.js';
-import { h, setData, setText } from './dom.js';
+import { clamp, h, setData, setText, setVar } from './dom.js';
 import { linkTo, readLink, weightsOf } from './share.js';
 import { PHASES } from './time.js';
 import { showPlain } from './plain.js';
+import { stillOf } from './still.js';
 
 const OPENING_ROUNDS = 4;
 
@@ -38,9 +39,16 @@ export function mountStage(root, host) {
     stage = null;
     if (trace) showPlain(root, trace);
   };
-  try {
-    stage = buildStage(root, host, fail);
+  // Built anew around the same run and controls where the language changes.
+  const build = (config, kept) => {
+    stage = buildStage(root, { ...host, config, rebuild: (changes, now) => {
+      stage.destroy();
+      build({ ...config, ...changes }, now);
+    } }, fail, kept);
     if (failed) fail();
+  };
+  try {
+    build(host.config, null);
   } catch (error) {
     fail(error);
   }
@@ -58,16 +66,17 @@ export function mountStage(root, host) {
   };
 }
 
-function buildStage(root, host, fail) {
+function buildStage(root, host, fail, kept) {
   const { config } = host;
   const language = pickLanguage(config.strings, config.language);
   const t = createStrings(config.strings, language);
   const leaving = new AbortController();
-  const still = matchMedia('(prefers-reduced-motion: reduce)');
+  const calm = matchMedia('(prefers-reduced-motion: reduce)');
   const knobs = createKnobs(config.defaults);
   let run = null;
   let source = 'recorded';
   let busy = false;
+  let known = config.status;
   let stopped = false; // updates of a stopped run that are still on their way are not shown
   let knobsMoved = false;
   let whatIf = null;
@@ -87,6 +96,9 @@ function buildStage(root, host, fail) {
     save: () => JSON.stringify(run.trace),
     open: (trace) => start('opened', trace, 'opened'),
     refuse: (message) => showError({ message }),
+    still,
+    lecture,
+    language: () => host.rebuild({ language: language === 'en' ? 'zh' : 'en', status: known }, { run, source, at: player.t, busy, link, ...knobs }),
   });
   const bar = createBar(t, {
     config, knobs, tools, canDecode: host.canDecode, onStop: stop,
@@ -101,7 +113,7 @@ function buildStage(root, host, fail) {
   const brace = createBrace(t, { bounds: config.bounds, knobs });
   const meters = createMeters(t);
   const strip = createStrip(t, { seek: (at) => player.seek(at), colours });
-  const player = createPlayer({ draw: guardedDraw, changed, still: () => still.matches });
+  const player = createPlayer({ draw: guardedDraw, changed, still: () => calm.matches });
   const transport = createTransport(t, player, strip);
 
   root.lang = language;
@@ -136,7 +148,7 @@ function buildStage(root, host, fail) {
     flight.apply(shown.view, state);
     meters.apply(shown, state);
     tally.apply(pass, state, !whatIf);
-    const place = t(pass.view.kind === 'prefill' ? 'where.prefill' : 'where', { round: pass.view.index + 1, rounds: run.trace.rounds.length });
+    const place = placeOf(pass);
     strip.apply(pass, ms, place);
     transport.update(place);
     const guessed = shown.view.drafts.length > 0;
@@ -146,6 +158,25 @@ function buildStage(root, host, fail) {
       spoken = shown;
       setText(live, roundSentence(t, shown));
     }
+  }
+
+  function placeOf({ view }) {
+    return t(view.kind === 'prefill' ? 'where.prefill' : 'where', { round: view.index + 1, rounds: run.trace.rounds.length });
+  }
+
+  function still() {
+    const { pass } = locate(run, player.t);
+    const before = [run.trace.prompt.text, ' ', ...run.passes.slice(0, pass.at).flatMap(({ view }) => textOf(view))].join('');
+    return stillOf(t, whatIf ?? pass, before, whatIf ? `${placeOf(pass)} · ${t('whatif.badge')}` : placeOf(pass));
+  }
+
+  // Half as large again, where the screen is high enough for the whole stage.
+  function lecture() {
+    const on = root.classList.toggle('lecture');
+    setVar(root, '--zoom', on ? clamp(screen.height / 640, 1.2, 1.5) : 1);
+    if (on) root.requestFullscreen?.().catch(() => {}); // larger type alone, where that is forbidden
+    else if (document.fullscreenElement) document.exitFullscreen();
+    relayOut();
   }
 
   function inspect(i) {
@@ -235,6 +266,7 @@ function buildStage(root, host, fail) {
   function show(value) {
     if (!value) return;
     if (value.status) {
+      known = value.status;
       setText(status, value.status.text);
       setData(status, 'live', value.status.live ? 'yes' : 'no');
       status.title = value.status.text;
@@ -293,13 +325,17 @@ function buildStage(root, host, fail) {
 
   document.addEventListener('keydown', (event) => {
     const { target } = event;
-    if (!root.offsetParent || (target !== document.body && !root.contains(target))) return;
+    if (!root.getClientRects().length || (target !== document.body && !root.contains(target))) return;
     if (target.closest?.('input, textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
     const preset = /^\d$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && config.presets[(Number(event.key) + 9) % 10];
     if (preset) openPreset(preset.name);
+    else if (event.key === 'l' && !event.ctrlKey && !event.metaKey && !event.altKey) lecture();
     else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
 
+  document.addEventListener('fullscreenchange', () => {
+    if (!document.fullscreenElement && root.classList.contains('lecture')) lecture();
+  }, { signal: leaving.signal });
   addEventListener('hashchange', () => {
     openLink();
     player.show();
@@ -307,13 +343,21 @@ function buildStage(root, host, fail) {
 
   setBusy(false);
   show({ status: config.status });
-  if (config.first) {
+  if (kept?.run) {
+    ({ link } = kept);
+    knobs.load(kept.prompt, kept.settings);
+    knobsMoved = true;
+    begin(kept.run.key, kept.run.trace, kept.source);
+    setBusy(kept.busy);
+    player.seek(kept.at);
+    root.querySelector('.advanced-button').focus();
+  } else if (config.first) {
     knobs.load(config.first.prompt.text, config.first.settings);
     begin('first', config.first, 'recorded');
     openLink();
     const opening = openingPass(run);
     player.t = opening.start;
-    if (still.matches) player.seek(endOf(opening));
+    if (calm.matches) player.seek(endOf(opening));
     else player.play(endOf(run.passes[Math.min(opening.at + OPENING_ROUNDS, run.passes.length) - 1]));
   } else {
     bar.update();

@@ -1,7 +1,7 @@
 // The film strip: a column of squares for each pass, what it emitted standing solid from the ground up. One canvas, and new
 // passes are added to what is drawn.
 
-import { clamp, h, setVar } from './dom.js';
+import { clamp, h, scaleOf, setVar } from './dom.js';
 
 const WIDEST = 24;
 const FIRST_CAPACITY = 44;
@@ -45,7 +45,7 @@ export function createStrip(t, { seek, colours }) {
   }
 
   function seekAt(event) {
-    const x = clamp(event.clientX - root.getBoundingClientRect().left, 0, size.step * run.passes.length - 0.01);
+    const x = clamp((event.clientX - root.getBoundingClientRect().left) / scaleOf(root), 0, size.step * run.passes.length - 0.01);
     const pass = run.passes[Math.floor(x / size.step)];
     seek(pass.start + (x / size.step - pass.at) * pass.marks.rest);
   }

@@ -1,4 +1,4 @@
-// What one does with a run: share it, save it, open another. Stands at the top of the drawer.
+// What one does with a run: share it, save it, open another, draw it, teach with it. Stands at the top of the drawer.
 
 import { MOST_BYTES, checkTrace } from './check.js';
 import { h, setText } from './dom.js';
@@ -32,7 +32,8 @@ export function createTools(t, host) {
   }
 
   return h('div', { class: 'tools' }, ...[
-    tool('share', share), tool('save', () => download('mtviz-trace.json', 'application/json', host.save())), tool('open', () => file.click()), file, address, note,
+    tool('share', share), tool('save', () => download('mtviz-trace.json', 'application/json', host.save())), tool('open', () => file.click()),
+    tool('still', () => download('mtviz-round.svg', 'image/svg+xml', host.still())), tool('lecture', host.lecture), tool('language', host.language), file, address, note,
   ].filter(Boolean));
 }
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from urllib.parse import urlencode
+from xml.etree import ElementTree
 
 import pytest
 
@@ -267,6 +268,45 @@ def test_the_microscope_gives_the_numbers_of_a_draft_and_the_focus_back(open_sta
     page.eval_on_selector(".advanced input[value=ratio]", "(input) => input.click()")
     page.locator(".column").first.press("Enter")
     assert "below threshold" in panel.inner_text() and panel.locator(".law").count() == 2  # a what-if draws nothing anew
+
+
+def test_a_still_is_a_picture_whatever_the_tokens(open_stage):
+    page = open_stage(made("{ prompt: 'a<b> \\x01 \\ud800', skill: 9, num_draft_tokens: 8, pieces: %s }" % ODD), reduced_motion="reduce")
+    page.click(".advanced-button")
+    for _ in range(4):
+        with page.expect_download() as download:
+            page.click(".tool.still")
+        picture = ElementTree.parse(download.value.path()).getroot()
+        assert picture.tag.endswith("svg") and {one.tag.split("}")[1] for one in picture.iter()} <= {"svg", "g", "rect", "text", "path"}
+        page.keyboard.press("Escape")
+        page.keyboard.press("Shift+ArrowRight")
+        page.click(".advanced-button")
+
+
+def test_another_language_and_lecture_mode_keep_run_place_and_knobs(open_stage):
+    page = open_stage(made("{}"), width=1600, height=1000)
+    page.keyboard.press("Home")
+    for _ in range(3):
+        page.keyboard.press("Shift+ArrowRight")
+    place = page.get_attribute(".strip", "aria-valuenow")
+    page.fill(".prompt-input", "kept")
+    page.click(".advanced-button")
+    page.fill(".advanced [data-field=seed]", "7")
+    page.click(".tool.language")
+    assert page.text_content(".decode") == "解码" and page.get_attribute(".mtviz-stage", "lang") == "zh"
+    assert page.get_attribute(".strip", "aria-valuenow") == place and page.input_value(".prompt-input") == "kept"
+    page.keyboard.press("l")
+    page.wait_for_function("document.fullscreenElement && document.querySelector('.mtviz-stage').currentCSSZoom === 1.5")
+    strip = page.locator(".strip").bounding_box()
+    page.mouse.click(strip["x"] + 1, strip["y"] + strip["height"] / 2)
+    assert page.get_attribute(".strip", "aria-valuenow") == "1"
+    head = page.locator(".strip-head").bounding_box()
+    assert abs(head["x"] - strip["x"]) < 4
+    page.keyboard.press("l")
+    page.wait_for_function("!document.fullscreenElement")
+    page.click(".decode")
+    sent = page.evaluate("sent[0]")
+    assert sent["prompt"] == "kept" and sent["settings"]["seed"] == 7
 
 
 def test_rounds_remain_readable_where_drawing_fails(browser, open_stage):
