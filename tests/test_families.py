@@ -88,6 +88,24 @@ def test_decoding_with_them_gives_the_trunks_own_text(trunk, family):
 
 
 @families
+def test_packed_drafting_gives_the_same_logits(family):
+    trunk = tiny_trunk(dtype=torch.bfloat16)
+    heads = random_heads(trunk, family=family)
+    for weight in heads.parameters():
+        weight.copy_(weight.bfloat16())  # as in a file
+    hidden, ids = states_and_ids(trunk, 6)
+
+    def logits() -> torch.Tensor:
+        state = heads.start()
+        heads.observe(state, hidden, ids)
+        return torch.stack([heads.step(state, i, token) for i, token in enumerate([None, 4, 8])])
+
+    plain = logits()
+    heads.fuse()
+    torch.testing.assert_close(logits(), plain, atol=2e-3, rtol=2e-3)
+
+
+@families
 def test_nothing_observed_and_unpaired_states_are_errors(trunk, family):
     heads = random_heads(trunk, family=family)
     with pytest.raises(HeadsError, match="nothing was observed"):

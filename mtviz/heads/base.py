@@ -47,7 +47,13 @@ class Heads(nn.Module, ABC):
         return self.trunk.embed(ids).float()
 
     def fuse(self) -> None:
-        """Make ready to draft faster, where the family and the trunk can. The weights must not change afterwards."""
+        """Make ready to draft faster, where the trunk's pass is packed. The weights must not change afterwards."""
+        lean = self.trunk.lean
+        if lean is not None and lean.packed:
+            for layer in self.modules():
+                if isinstance(layer, nn.Linear):
+                    layer.forward = lean.linear(layer.weight.detach())
+            self.unembed = lean.linear(self._unembedding)
 
     @abstractmethod
     def unroll(self, tokens: Tensor, hidden: Tensor, depth: int) -> list[Tensor]:

@@ -38,7 +38,7 @@ class Adapter(nn.Module):
 
 @dataclass
 class HierarchicalState:
-    """Unit vectors (hidden_size,) and the true token that follows the newest true position."""
+    """Unit vectors (1, hidden_size) and the true token that follows the newest true position."""
 
     newest: Tensor | None = None  # of the trunk's hidden state at the newest true position
     token: int = 0
@@ -83,12 +83,12 @@ class HierarchicalHeads(Heads):
     def observe(self, state: HierarchicalState, hidden: Tensor, next_ids: Sequence[int]) -> None:
         self.check_pairs(hidden, next_ids)
         if len(hidden):
-            state.newest, state.token = self.norm.undo(hidden[-1]), next_ids[-1]
+            state.newest, state.token = self.norm.undo(hidden[-1:]), next_ids[-1]
 
     @torch.inference_mode()
     def step(self, state: HierarchicalState, i: int, token: int | None) -> Tensor:
         if state.newest is None:
             raise HeadsError("nothing was observed yet, so there is nothing to draft from")
         before, read = (state.newest, state.token) if i == 0 else (state.current, token)
-        state.current = self.advance(i, before, self.embed(torch.tensor(read)))
-        return self.unembed(self.norm(state.current))
+        state.current = self.advance(i, before, self.embed(torch.tensor([read])))
+        return self.unembed(self.norm(state.current))[0]

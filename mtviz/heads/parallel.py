@@ -23,7 +23,7 @@ from .blocks import FinalNorm, GatedBlock, delayed
 
 @dataclass
 class ParallelState:
-    shared: Tensor | None = None  # (hidden_size,): what all heads read, at the newest true position
+    shared: Tensor | None = None  # (1, hidden_size): what all heads read, at the newest true position
 
 
 class ParallelHeads(Heads):
@@ -62,10 +62,10 @@ class ParallelHeads(Heads):
     def observe(self, state: ParallelState, hidden: Tensor, next_ids: Sequence[int]) -> None:
         self.check_pairs(hidden, next_ids)
         if len(hidden):
-            state.shared = self.read(hidden[-1])
+            state.shared = self.read(hidden[-1:])
 
     @torch.inference_mode()
     def step(self, state: ParallelState, i: int, token: int | None) -> Tensor:
         if state.shared is None:
             raise HeadsError("nothing was observed yet, so there is nothing to draft from")
-        return self.unembed(self.predict(state.shared, i))
+        return self.unembed(self.predict(state.shared, i))[0]
