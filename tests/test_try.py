@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -15,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mtviz import MultiTokenDecoderSim, rules
-from mtviz.ui.try_page import MAX_ROWS, TRY, TryError, answer, decode, python_call, read_hand
+from mtviz.ui.try_page import _SCRIPTS, MAX_ROWS, TRY, TryError, _script, answer, decode, python_call, read_hand
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = {example["name"]: example for example in json.loads((TRY / "examples.json").read_text(encoding="utf-8"))}
@@ -151,6 +152,21 @@ def test_both_languages_have_all_strings():
         assert set(text["why"]) == {"en", "zh"}
     for example in EXAMPLES.values():
         assert set(example["title"]) == set(example["teaches"]) == {"en", "zh"}
+
+
+def test_the_joined_script_has_every_module_once_and_in_order():
+    before = set()
+    for path in _SCRIPTS:
+        imported = re.findall(r"^import .* from '(.*)';$", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert {(path.parent / name).resolve() for name in imported} <= before, path.name
+        before.add(path)
+    assert "export " not in _script()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+def test_no_name_is_declared_twice_in_the_joined_script():
+    done = subprocess.run(["node", "--check", "--input-type=module"], input=_script(), capture_output=True, text=True, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
 
 
 def filled(**wrong):

@@ -4,6 +4,7 @@ import { h, setData, setText, setVar } from '../stage/dom.js';
 import { formatPair, formatProb, formatRatio } from '../stage/format.js';
 
 const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', unproposed: '' };
+const ZOOMS = [1, 5, 20, 100, 1000];
 const CALM = { '--out': 1, '--rise': 1, '--drop': 1, '--verdict': 1, '--shake': 0, '--leave': 0 };
 
 export function createBoard(t) {
@@ -12,7 +13,7 @@ export function createBoard(t) {
   const sentence = h('p', { class: 'caption', 'aria-live': 'polite' });
   const legend = h('p', { class: 'legend' },
     h('span', { class: 'swatch heads' }), t('legend.heads'), h('span', { class: 'swatch trunk' }), t('legend.trunk'),
-    h('span', { class: 'swatch gate' }, '◀'), `${t('legend.gate')}. ${t('legend.held')}`);
+    h('span', { class: 'swatch gate' }, '◀'), t('legend.gate'), h('span', { class: 'held-legend' }, t('legend.held')));
   let columns = [];
 
   return {
@@ -29,7 +30,7 @@ export function createBoard(t) {
       list.getAnimations({ subtree: true }).forEach((animation) => animation.cancel());
       if (reveal) columns.forEach(({ sign }, at) => animateSign(sign, at));
       const rolledBack = round.result.rejected_suffix;
-      suffix.hidden = !rolledBack.length;
+      setData(suffix, 'empty', rolledBack.length ? 'no' : 'yes');
       setText(suffix, `↩ ${t('suffix', { tokens: listed(rolledBack) })}`);
       setVar(suffix, '--from', round.result.rejected_at ?? 0);
       setVar(suffix, '--length', rolledBack.length);
@@ -42,14 +43,14 @@ export function createBoard(t) {
 function createColumn(_, at) {
   const parts = {
     chip: h('div', { class: 'chip' }), draftFigure: h('span', { class: 'figure draft' }), targetFigure: h('span', { class: 'figure target' }),
-    sign: h('div', { class: 'sign', 'aria-hidden': 'true' }), left: h('span', { class: 'left' }), relation: h('span', { class: 'relation' }),
+    sign: h('div', { class: 'sign', 'aria-hidden': 'true' }), left: h('span', { class: 'left' }), relation: h('span', { class: 'relation' }), zoom: h('span', { class: 'zoom' }),
     right: h('span', { class: 'right' }), word: h('div', { class: 'word-of-verdict' }),
   };
   parts.root = h('div', { class: 'column', role: 'listitem', 'data-shown': 'yes' },
     h('div', { class: 'slot' }, h('div', { class: 'mover' }, parts.chip)),
     h('div', { class: 'gauge' },
       h('div', { class: 'track draft' }, h('div', { class: 'bar draft' })), h('div', { class: 'track target' }, h('div', { class: 'bar target' })),
-      parts.draftFigure, parts.targetFigure, h('div', { class: 'notch' })),
+      parts.draftFigure, parts.targetFigure, h('div', { class: 'notch' }), parts.zoom),
     parts.sign, h('div', { class: 'held' }, parts.left, parts.relation, parts.right), parts.word);
   for (const [name, value] of Object.entries({ ...CALM, '--i': at })) parts.root.style.setProperty(name, value);
   return parts;
@@ -58,12 +59,15 @@ function createColumn(_, at) {
 function fillColumn(column, row, threshold, t) {
   const { root } = column;
   setData(root, 'verdict', row.verdict);
-  setVar(root, '--draft', row.draft_prob);
-  setVar(root, '--target', row.target_prob);
-  setVar(root, '--gate', row.gate);
-  const crossed = row.gate > row.target_prob - 0.02 && row.gate - row.target_prob < 0.13; // the notch would strike the figure out
-  setVar(root, '--target-label', crossed ? row.gate + 0.02 : row.target_prob);
-  setVar(root, '--row-label', crossed ? row.gate + 0.02 : row.target_prob);
+  const tallest = Math.max(row.draft_prob, row.target_prob);
+  const zoom = tallest > 0 ? ZOOMS.findLast((factor) => factor * tallest <= 1) : 1;
+  const [draft, target, gate] = [row.draft_prob, row.target_prob, row.gate].map((prob) => prob * zoom);
+  setVar(root, '--draft', draft);
+  setVar(root, '--target', target);
+  setVar(root, '--gate', gate);
+  setVar(root, '--target-label', labelPlace(target, gate, 0.13));
+  setVar(root, '--row-label', labelPlace(target, gate, 0.42));
+  setText(column.zoom, zoom === 1 ? '' : `×${zoom}`);
   setText(column.chip, String(row.token));
   setText(column.draftFigure, formatProb(row.draft_prob));
   setText(column.targetFigure, formatProb(row.target_prob));
@@ -77,6 +81,11 @@ function fillColumn(column, row, threshold, t) {
     token: row.token, verdict: t(`verdict.${row.verdict}`), target: formatProb(row.target_prob), draft: formatProb(row.draft_prob),
     gate: formatProb(row.gate), ratio: formatRatio(row.ratio),
   }));
+}
+
+// A figure stands on its bar, and on the notch where that would strike it out. `room`: the part of the scale that it takes up.
+function labelPlace(bar, notch, room) {
+  return notch > bar - 0.02 && notch - bar < room ? notch + 0.02 : bar;
 }
 
 function comparison({ ratio, target_prob: target, verdict }, threshold) {

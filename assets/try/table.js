@@ -11,9 +11,10 @@ export function createTable(t, typed, { bounds, maxRows, changed }) {
   const add = h('button', { type: 'button', class: 'quiet add', onclick: addRow }, t('row.add'));
   const head = h('tr', {}, h('th', {}, '#'),
     ...FIELDS.map((field) => h('th', { scope: 'col', class: field, title: t(`field.${field}.tip`) }, t(`field.${field}`))), h('th'));
+  const error = h('p', { class: 'error', role: 'alert', hidden: true });
   const settings = SETTINGS.map((field) => slider(field, bounds[field]));
   const root = h('div', { class: 'typed' },
-    h('table', { 'aria-label': t('table') }, h('thead', {}, head), body), add,
+    h('table', { 'aria-label': t('table') }, h('thead', {}, head), body), add, error,
     h('div', { class: 'settings' }, ...settings.map((one) => one.root)));
 
   function slider(field, { low, high, integer }) {
@@ -69,7 +70,9 @@ export function createTable(t, typed, { bounds, maxRows, changed }) {
   show();
   return {
     root, show,
-    mark(problem) {
+    showProblem(problem, message) {
+      error.hidden = !problem;
+      setText(error, message);
       root.querySelectorAll('[aria-invalid]').forEach((input) => input.removeAttribute('aria-invalid'));
       const row = problem?.row ? `[data-row="${problem.row}"]` : '';
       if (problem) root.querySelector(`${row}[data-field="${problem.field}"]`)?.setAttribute('aria-invalid', 'true');

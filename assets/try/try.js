@@ -22,7 +22,6 @@ export function mountTry(root, host) {
     const program = createProgram(t);
     const history = createHistory(t, state.history);
     const table = createTable(t, state.typed, { bounds: config.bounds, maxRows: config.max_rows, changed: judge });
-    const error = h('p', { class: 'error', role: 'alert', hidden: true });
     const decode = h('button', { type: 'submit', class: 'decode', title: t('decode.tip') }, t('decode'));
     const examples = config.examples.map((example) => h('button', {
       type: 'button', class: 'example-chip', title: example.teaches[language], 'data-example': example.name, onclick: () => open(example),
@@ -34,16 +33,14 @@ export function mountTry(root, host) {
       h('div', { class: 'examples', role: 'group', 'aria-label': t('examples') }, ...examples, teaches),
       h('div', { class: 'bench' },
         h('form', { class: 'hand', onsubmit: submit }, table.root, decode),
-        h('div', { class: 'outcome' }, error, board.root)),
+        h('div', { class: 'outcome' }, board.root)),
       h('p', { class: 'why-nothing' }, t('why.nothing')),
       h('div', { class: 'papers' }, history.root, program.root),
       createBlanks(t, config.blanks, state.chosen, language));
 
     function showProblem(problem) {
-      table.mark(problem);
-      error.hidden = !problem;
       setData(root, 'stale', problem ? 'yes' : 'no');
-      setText(error, problem ? `${messageOf(problem, config, t)} ${state.round ? t('problem.still') : ''}` : '');
+      table.showProblem(problem, problem ? `${messageOf(problem, config, t)} ${state.round ? t('problem.still') : ''}` : '');
     }
 
     return {
@@ -51,7 +48,7 @@ export function mountTry(root, host) {
       show(answer, reveal) {
         const name = state.typed.name;
         examples.forEach((button) => button.setAttribute('aria-pressed', String(button.dataset.example === name)));
-        setText(teaches, state.typed.teaches?.[language] ?? '');
+        setText(teaches, state.typed.teaches?.[language] ?? t('edited'));
         showProblem(answer?.problem ?? null);
         if (!state.round) return;
         board.draw(state.round, reveal);
