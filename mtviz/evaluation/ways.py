@@ -117,7 +117,8 @@ def _economize(trunk: Trunk, num_draft_tokens: int) -> Way:
 
     def run(prompt: str, max_new_tokens: int) -> Output:
         result = model.decode(torch.tensor(trunk.encode(prompt), device=trunk.device), max_new_tokens, decoding=config)
-        return Output(result.tokens.tolist(), len(result.acceptance))
+        # `acceptance` leaves out the passes that nothing was drafted for; each pass writes one token beside the accepted ones.
+        return Output(result.tokens.tolist(), len(result.tokens) - 1 - sum(accepted for _, accepted in result.acceptance))
 
     return Way(f"economize, lookup {num_draft_tokens}", run)
 
