@@ -114,9 +114,11 @@ def _economize(trunk: Trunk, num_draft_tokens: int) -> Way:
 
     model = economize.apply(copy.deepcopy(trunk.model), LookupConfig())  # a copy, since it attaches to the model
     config = economize.DecodeConfig(cycle_length=num_draft_tokens + 1)
+    end_ids = sorted(trunk.end_ids)
 
     def run(prompt: str, max_new_tokens: int) -> Output:
-        result = model.decode(torch.tensor(trunk.encode(prompt), device=trunk.device), max_new_tokens, decoding=config)
+        ids = torch.tensor(trunk.encode(prompt), device=trunk.device)
+        result = model.decode(ids, max_new_tokens, decoding=config, stop=end_ids)
         # `acceptance` leaves out the passes that nothing was drafted for; each pass writes one token beside the accepted ones.
         return Output(result.tokens.tolist(), len(result.tokens) - 1 - sum(accepted for _, accepted in result.acceptance))
 
