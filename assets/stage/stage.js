@@ -94,6 +94,7 @@ function buildStage(root, host, fail, kept) {
   const tools = createTools(t, {
     share: host.canDecode && (() => linkTo(location.href, knobs.prompt, knobs.settings, run?.trace.model)),
     save: () => JSON.stringify(run.trace),
+    schema: config.schema,
     open: (trace) => start('opened', trace, 'opened'),
     refuse: (message) => showError({ message }),
     still,

@@ -25,7 +25,7 @@ export function createTools(t, host) {
     file.value = ''; // so that the same file can be opened again
     try {
       if (chosen.size > MOST_BYTES) throw new Error(t('open.size', { mb: MOST_BYTES / 1e6 }));
-      host.open(checkTrace(JSON.parse(await chosen.text())));
+      host.open(checkTrace(JSON.parse(await chosen.text()), host.schema));
     } catch (error) {
       host.refuse(t('open.refused', { why: error.message.slice(0, 200) }));
     }

@@ -14,7 +14,7 @@ import gradio as gr
 
 from mtviz.service import ASSETS, NoModel, Service, Status
 from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings, SettingsError
-from mtviz.trace import Trace, dumps
+from mtviz.trace import Trace, dumps, schema
 from mtviz.views.charts import acceptance_by_position
 from mtviz.views.stage import stage_script
 
@@ -62,6 +62,7 @@ def _config(service: Service, first: Trace) -> dict[str, Any]:
     return {
         "bounds": {name: vars(bound) for name, bound in BOUNDS.items()},
         "choices": {name: list(allowed) for name, allowed in CHOICES.items()},
+        "schema": schema(),
         "max_prompt_characters": MAX_PROMPT_CHARACTERS,
         "defaults": Settings().to_dict(),
         "presets": service.presets(),

@@ -64,6 +64,7 @@ def _config(traces: list[Trace], language: str | None) -> dict[str, Any]:
         "choices": {**choices, "drafter": sorted({trace["settings"]["drafter"] for trace in traces})},
         "defaults": traces[0]["settings"],
         "language": language,
+        "schema": schema(),
         "presets": [_entry(i, trace) for i, trace in enumerate(traces)] if len(traces) > 1 else [],
         "status": {"live": False, "text": _origin(traces)},
         "strings": {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (STAGE.parent / "i18n").glob("*.json")},

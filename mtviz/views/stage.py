@@ -12,16 +12,18 @@ from pathlib import Path
 STAGE = Path(__file__).resolve().parents[2] / "assets" / "stage"
 _IMPORT = re.compile(r"^import .* from '\./(\w+)\.js';\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=async |function |const |class )", re.MULTILINE)
-# No literal spans lines, so that these may go by lines; one with a template, a backslash or a `/` keeps its blanks.
+# No literal spans lines, so that these may go by lines; one with a template in a template, a backslash or a `/` keeps
+# its blanks.
 _INDENT_OR_COMMENT = re.compile(r"^(?:[ \t]*//[^\n]*\n|[ \t]+)|(?<=[;{,)]) // [^\n]*$", re.MULTILINE)
-_SIMPLE_LINE = re.compile(r"^[^\"`/\n\\]+$", re.MULTILINE)
-_STRING_OR_BLANKS = re.compile(r"('[^']*')| ?([=*<>!&|?:,;{}()\[\]]+) ?")
+_SIMPLE_LINE = re.compile(r"^(?!.*\$\{[^}\n]*`)[^/\n\\]+$", re.MULTILINE)
+_LITERAL_OR_BLANKS = re.compile(r"""('[^']*'|"[^"]*"|`[^`]*`)| ?([=*<>!&|?:,;{}()\[\]]+) ?""")
 
 
 def stage_script() -> str:
     """JavaScript that defines one name, `mountStage(root, host)`, and leaks no other."""
     body = "\n".join(_EXPORT.sub("", _IMPORT.sub("", (STAGE / f"{name}.js").read_text(encoding="utf-8"))) for name in _in_order())
-    body = _SIMPLE_LINE.sub(lambda line: _STRING_OR_BLANKS.sub(r"\1\2", line[0]), _INDENT_OR_COMMENT.sub("", body))
+    body = _SIMPLE_LINE.sub(lambda line: _LITERAL_OR_BLANKS.sub(r"\1\2", line[0]), _INDENT_OR_COMMENT.sub("", body))
+    body = re.sub(r"(?<=[;{,(\[])\n+", "", body)
     return f"const mountStage = (() => {{\n'use strict';\n{body}\nreturn mountStage;\n}})();\n"
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings
-from mtviz.trace import loads
+from mtviz.trace import loads, schema
 from mtviz.views.stage import STAGE, stage_script, stage_style
 
 sync_api = pytest.importorskip("playwright.sync_api")
@@ -53,7 +53,7 @@ def open_stage(browser, tmp_path):
         page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
         config = {
             "bounds": {name: vars(bound) for name, bound in BOUNDS.items()}, "defaults": trace["settings"], "presets": [],
-            "choices": CHOICES, "max_prompt_characters": MAX_PROMPT_CHARACTERS,
+            "schema": schema(), "choices": CHOICES, "max_prompt_characters": MAX_PROMPT_CHARACTERS,
             "status": {"live": False, "text": "none"}, "first": trace, "strings": STRINGS, "language": "en",
         }
         data = json.dumps(config).replace("</", "<\\/")
