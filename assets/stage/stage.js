@@ -174,7 +174,7 @@ function buildStage(root, host, fail, kept) {
   // Half as large again, where the screen is high enough for the whole stage.
   function lecture() {
     const on = root.classList.toggle('lecture');
-    setVar(root, '--zoom', on ? clamp(screen.height / 640, 1.2, 1.5) : 1);
+    setVar(root, '--zoom', on ? clamp(screen.height / 640, 1.15, 1.5) : 1);
     if (on) root.requestFullscreen?.().catch(() => {}); // larger type alone, where that is forbidden
     else if (document.fullscreenElement) document.exitFullscreen();
     relayOut();

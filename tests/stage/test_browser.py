@@ -335,8 +335,9 @@ def test_frames_are_fast(open_stage):
 
 
 def test_scrubbing_five_hundred_rounds_is_fast(open_stage):
-    """The fastest of nine steps, since the machine may be busy with other work."""
+    """The fastest of 27 steps, since the machine may be busy with other work, and the first steps are not yet compiled."""
     trace = made("{ pieces: Array.from({ length: 40 }, () => RAIN_TOKENS.slice(0, 60)).flat().slice(0, 1900), max_new_tokens: 1900, skill: 0.72 }")
     assert len(trace["rounds"]) >= 500
-    step = open_stage(trace).evaluate(SCRUB)
+    page = open_stage(trace)
+    step = min(page.evaluate(SCRUB) for _ in range(3))
     assert step < 50, f"{step} ms a step"
