@@ -31,7 +31,7 @@ def no_gap(prompt: int, ids) -> float:
     return 0.0
 
 
-def test_a_against_a_is_one_and_cold_runs_do_not_count():
+def test_field_F24_a_against_a_is_one_and_cold_runs_do_not_count():
     runs, failed = measure([sleeper("a", 30), sleeper("also a", 30, first=900), sleeper("half as fast", 60)], PROMPTS * 3, 3)
     rows = {row["way"]: row for row in summarise(runs, "a", 0.001, no_gap)}
     assert not failed
@@ -99,7 +99,7 @@ def test_every_way_writes_what_generate_writes():
             assert way.run(prompt, 20).ids == wanted.ids, way.name
 
 
-def test_recording_changes_no_token_and_runs_start_afresh():
+def test_field_F26_recording_changes_no_token_and_runs_start_afresh():
     trunk = tiny_trunk()
     way = mtviz_way("lookup", trunk, lambda: LookupDrafter(trunk.vocab_size), 4)
     recorded = mtviz_way("recorded", trunk, lambda: LookupDrafter(trunk.vocab_size), 4, recorded=True)
@@ -107,7 +107,7 @@ def test_recording_changes_no_token_and_runs_start_afresh():
     assert way.run(PROMPTS[0], 40) == first == recorded.run(PROMPTS[0], 40)
 
 
-def test_the_cpu_path_calls_no_cuda(monkeypatch):
+def test_field_F24_the_cpu_path_calls_no_cuda(monkeypatch):
     def never(*args, **kwargs):
         raise AssertionError("CUDA was called")
 

@@ -1,5 +1,6 @@
 """The trunk: exact bytes, prompts, crop, vocabulary limits, look-up order and the converted copy."""
 
+import copy
 import threading
 import time
 
@@ -109,7 +110,7 @@ def test_greedy_ids_equal_generate(trunk):
     assert sequence == wanted
 
 
-def test_f08_padded_vocabulary_is_sliced_and_a_wider_tokenizer_refused():
+def test_field_F08_padded_vocabulary_is_sliced_and_a_wider_tokenizer_refused():
     padded = tiny_trunk(rows=320)
     logits, _ = padded.forward([1, 2], padded.new_cache())
     assert padded.vocab_size == 260 and logits.shape == (2, 260)
@@ -154,11 +155,11 @@ def converting(monkeypatch, tmp_path):
     file = tmp_path / "model.gguf"
     file.write_bytes(b"weights")
     ran = []
+    trunk = tiny_trunk(dtype=torch.bfloat16)
 
     def convert(path):
         ran.append(path)
-        trunk = tiny_trunk(dtype=torch.bfloat16)
-        return trunk.model, trunk.tokenizer
+        return copy.deepcopy(trunk.model), trunk.tokenizer
 
     monkeypatch.setattr(loading, "_convert", convert)
     return file, ran

@@ -4,13 +4,13 @@ import contextlib
 import io
 import json
 import re
-import shutil
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import numpy as np
+import programs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,9 +163,8 @@ def test_the_joined_script_has_every_module_once_and_in_order():
     assert "export " not in _script()
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 def test_no_name_is_declared_twice_in_the_joined_script():
-    done = subprocess.run(["node", "--check", "--input-type=module"], input=_script(), capture_output=True, text=True, encoding="utf-8")
+    done = subprocess.run([programs.node(), "--check", "--input-type=module"], input=_script(), capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
 
 

@@ -53,7 +53,7 @@ def build(service: Service) -> None:
     def decode(event: gr.EventData) -> Iterator[tuple[str, Any]]:
         yield from run(service, event._data)
 
-    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private"}
+    quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "api_name": "stage"}  # "decode" is the public endpoint
     running = stage.decode(decode, None, [stage, chart], concurrency_id=DEVICE, concurrency_limit=1, **quiet)
     stage.halt(None, None, None, cancels=[running], **quiet)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,11 +12,9 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page
 
 ROOT = Path(__file__).resolve().parents[2]
-MODEL_TIMEOUT = 180_000  # ms: these tests share two cores with the model
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
 
 
 def free_port() -> int:
@@ -54,17 +51,6 @@ def app_url(tmp_path_factory: pytest.TempPathFactory):
     yield url
     process.terminate()
     process.wait(timeout=20)
-
-
-@pytest.fixture(scope="session")
-def browser():
-    executable = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if executable is None:
-        pytest.fail("no Chromium: install Debian's package chromium, or name one in CHROMIUM")
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=executable, args=QUIET)
-        yield running
-        running.close()
 
 
 @pytest.fixture

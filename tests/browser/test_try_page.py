@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-pytest.importorskip("playwright.sync_api")
-from playwright.sync_api import expect  # noqa: E402
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 

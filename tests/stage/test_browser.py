@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
+import programs
 import pytest
 
 from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings
 from mtviz.trace import loads, schema
 from mtviz.views.stage import STAGE, stage_script, stage_style
 
-sync_api = pytest.importorskip("playwright.sync_api")
-pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
+pytestmark = pytest.mark.browser
 
 HERE = Path(__file__).resolve().parent
 STRINGS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (STAGE.parent / "i18n").glob("*.json")}
@@ -26,19 +25,7 @@ RUN = "window.stage.show({trace: %s, run: %d, source: 'live', busy: %s})"
 def made(options: str) -> dict:
     """A made-up Trace; `options` is the JavaScript object given to `makeTrace`."""
     code = f"import {{ makeTrace, RAIN_TOKENS }} from {json.dumps((HERE / 'traces.js').as_uri())}; console.log(JSON.stringify(makeTrace({options})));"
-    return json.loads(subprocess.run(["node", "--input-type=module", "-e", code], capture_output=True, text=True, check=True).stdout)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        path = shutil.which("chromium") or shutil.which("chromium-browser")
-        try:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        except sync_api.Error as error:
-            pytest.skip(f"no Chromium: {error}")
-        yield browser
-        browser.close()
+    return json.loads(subprocess.run([programs.node(), "--input-type=module", "-e", code], capture_output=True, text=True, check=True).stdout)
 
 
 @pytest.fixture
@@ -81,7 +68,7 @@ def whole_text(trace):
     return trace["prompt"]["text"] + "\n" + b"".join(bytes.fromhex(t["bytes"]) if "bytes" in t else t["text"].encode() for t in trace["output"]["tokens"]).decode()
 
 
-def test_copied_text_is_the_original_whatever_the_tokens(open_stage):
+def test_field_F15_F16_F17_F19_copied_text_is_the_original_whatever_the_tokens(open_stage):
     trace = made("{ prompt: 'a<b> ${x}', skill: 9, num_draft_tokens: 8, pieces: %s }" % ODD)
     page = open_stage(trace)
     page.keyboard.press("End")
@@ -90,7 +77,7 @@ def test_copied_text_is_the_original_whatever_the_tokens(open_stage):
     assert "\ufffd" not in page.inner_text(".mtviz-stage")
 
 
-def test_bytes_of_half_a_character_stand_as_hex_and_go_with_their_rejection(open_stage):
+def test_field_F14_bytes_of_half_a_character_stand_as_hex_and_go_with_their_rejection(open_stage):
     trace = made("{ skill: 9, num_draft_tokens: 2, pieces: ['a', 'b', [0xe6, 0x98], 'c'] }")
     first = trace["rounds"][0]
     first["drafts"][1]["verdict"] = "rejected"
@@ -107,7 +94,7 @@ def test_bytes_of_half_a_character_stand_as_hex_and_go_with_their_rejection(open
     assert page.inner_text(".columns").count("E6 98") >= 1
 
 
-def test_right_to_left_words_are_not_turned_by_their_spans(open_stage):
+def test_field_F18_right_to_left_words_are_not_turned_by_their_spans(open_stage):
     trace = made("{ prompt: 'abc', skill: 9, pieces: ['مرحبا', ' بالعالم', ' x'] }")
     page = open_stage(trace)
     page.keyboard.press("End")
@@ -120,13 +107,13 @@ def test_right_to_left_words_are_not_turned_by_their_spans(open_stage):
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1024, 1280])
-def test_nothing_scrolls_sideways_with_eight_drafts_and_a_long_token(open_stage, width):
+def test_field_F31_nothing_scrolls_sideways_with_eight_drafts_and_a_long_token(open_stage, width):
     page = open_stage(made("{ num_draft_tokens: 8, skill: 9, pieces: ['a', 'y'.repeat(60), 'x'.repeat(60), 'b', 'c', 'd', 'e', 'f', 'g', 'h'] }"), width, 640)
     page.keyboard.press("End")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_a_second_and_third_run_start_clean_and_grow_round_by_round(open_stage):
+def test_field_F32_a_second_and_third_run_start_clean_and_grow_round_by_round(open_stage):
     page = open_stage(made("{}"))
     for run, options in enumerate(["{ prompt: 'second', pieces: RAIN_TOKENS.slice(0, 20) }", "{ prompt: 'third', rule: 'match', num_draft_tokens: 2, pieces: RAIN_TOKENS.slice(0, 12) }"], 1):
         trace = made(options)
@@ -309,7 +296,7 @@ def test_another_language_and_lecture_mode_keep_run_place_and_knobs(open_stage):
     assert sent["prompt"] == "kept" and sent["settings"]["seed"] == 7
 
 
-def test_rounds_remain_readable_where_drawing_fails(browser, open_stage):
+def test_field_F32_rounds_remain_readable_where_drawing_fails(browser, open_stage):
     page = open_stage(made("{}"))
     page.evaluate("() => { CanvasRenderingContext2D.prototype.fillRect = () => { throw new Error('drawing fails'); }; }")
     page.evaluate(RUN % (json.dumps(made("{ prompt: 'still here' }")), 5, "false"))

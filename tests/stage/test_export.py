@@ -9,7 +9,7 @@ import pytest
 
 from mtviz.trace import dumps
 from mtviz.views.export import export_html, main
-from test_browser import browser, made  # noqa: F401  (a fixture)
+from test_browser import made
 
 EVIL = r"""['</script><script>window.stolen = 1</script>', '<!--', '<script>', '</style>', ' a', '{0}', '\u2028', ' b', '&lt;', ' c', '<img src=x onerror=alert(1)>', ' d']"""
 
@@ -28,7 +28,7 @@ def test_nothing_in_a_trace_ends_its_element():
     assert data["traces"][0]["prompt"]["text"] == "<!-- <script> </script> ]]>"
 
 
-def test_it_plays_from_disk_with_no_request_and_no_policy_error(browser, tmp_path):  # noqa: F811
+def test_it_plays_from_disk_with_no_request_and_no_policy_error(browser, tmp_path):
     files = [tmp_path / f"{i}.json" for i in range(2)]
     files[0].write_text(dumps(made("{ prompt: 'first', pieces: %s }" % EVIL)), encoding="utf-8")
     files[1].write_text(dumps(made("{ prompt: 'second' }")), encoding="utf-8")

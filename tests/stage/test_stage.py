@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import pytest
+import programs
 
 from mtviz.trace import validate
-from mtviz.views.stage import STAGE, stage_script, stage_style
+from mtviz.views.stage import STAGE, stage_script
 
 HERE = Path(__file__).resolve().parent
 I18N = STAGE.parent / "i18n"
 sys.path.insert(0, str(HERE))
-node = pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 
 
-@node
 def test_node_tests_pass_with_the_engines_answers(tmp_path):
     import engine
 
     answers = tmp_path / "answers.json"
     answers.write_text(json.dumps(engine.answers()), encoding="utf-8")
     tests = sorted(str(path) for path in HERE.glob("*.test.js"))
-    done = subprocess.run(["node", "--test", *tests], env={"PATH": "/usr/bin:/bin", "ENGINE_ANSWERS": str(answers)}, capture_output=True, text=True)
+    done = subprocess.run([programs.node(), "--test", *tests], env={"PATH": "/usr/bin:/bin", "ENGINE_ANSWERS": str(answers)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
@@ -38,13 +35,12 @@ def test_random_traces_obey_the_schema():
         validate(counted["trace"])
 
 
-@node
 def test_the_joined_script_defines_one_name_only(tmp_path):
     script = stage_script()
     assert not re.search(r"^(import|export) ", script, re.MULTILINE)
     check = tmp_path / "check.js"
     check.write_text(script + "\nif (typeof mountStage !== 'function') throw new Error('no mountStage');", encoding="utf-8")
-    done = subprocess.run(["node", str(check)], capture_output=True, text=True)
+    done = subprocess.run([programs.node(), str(check)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert stage_script().startswith("const mountStage = ")
 
