@@ -205,6 +205,19 @@ def test_field_F22_a_resumed_run_continues_the_loss_exactly(trunk, corpus_file, 
         assert torch.equal(a, b)
 
 
+def test_training_may_start_from_the_mean_of_several_runs(trunk, corpus_file, tmp_path):
+    runs = [training_of(trunk, corpus_file, tmp_path / name, steps=4, warmup=1, seed=seed) for seed, name in enumerate("ab")]
+    for run in runs:
+        run.one_step()
+        run.save()
+    mean = training_of(trunk, corpus_file, tmp_path / "c", steps=4, warmup=1)
+    mean.start_from([run.checkpoint for run in runs])
+    weights = list(zip(*(training.heads.parameters() for training in (mean, *runs))))
+    assert any(not torch.equal(first, second) for _, first, second in weights)
+    for mean_weight, first, second in weights:
+        torch.testing.assert_close(mean_weight, (first + second) / 2)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_training_lowers_the_loss_and_figures_stay_in_bounds(trunk, corpus_file, tmp_path, family):
     training = training_of(trunk, corpus_file, tmp_path / "a", family, steps=30, unroll_from=20, warmup=3)

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--documents", nargs="+", type=int, default=None, metavar="N", help="use this many of each corpus")
     parser.add_argument("--draft-vocabulary", type=int, default=8192, metavar="N", help="most frequent ids to draft from")
     parser.add_argument("--hidden-cache", default=None, metavar="DIR", help="where the trunk's hidden states are kept")
-    parser.add_argument("--start-from", default=None, metavar="CHECKPOINT", help="begin with a checkpoint's weights")
+    parser.add_argument("--start-from", nargs="+", default=None, metavar="CHECKPOINT", help="begin with a checkpoint's weights, or the mean of several")
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in --out")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop (resumably) after this long")
     parser.add_argument("--evaluate-every", type=int, default=200, metavar="STEPS")
@@ -83,7 +83,7 @@ def train_heads(args: argparse.Namespace, trunk: Trunk, out: Path) -> int:
     if args.resume:
         training.resume()
     elif args.start_from:
-        training.load_weights(Path(args.start_from))
+        training.start_from([Path(path) for path in args.start_from])
     training.log({"event": "start", "step": training.step, "documents": [len(train), len(held)], "draft_vocabulary": len(draft_ids)})
     finished = training.run(args.minutes, args.evaluate_every)
     save_heads(heads, out / f"{args.family}.safetensors")

@@ -59,10 +59,20 @@ class Training:
     @torch.no_grad()
     def load_weights(self, checkpoint: Path) -> dict:
         """Take over a checkpoint's weights, whatever draft vocabulary it had, and return all that it holds."""
-        state = torch.load(checkpoint, map_location=self.heads.draft_ids.device, weights_only=True)
+        state = self.read(checkpoint)
         for name, weight in self.heads.named_parameters():
             weight.copy_(state["heads"][name])
         return state
+
+    @torch.no_grad()
+    def start_from(self, checkpoints: Sequence[Path]) -> None:
+        """Begin with the mean of the weights of some checkpoints (Wortsman et al. 2022, model soups)."""
+        states = [self.read(checkpoint)["heads"] for checkpoint in checkpoints]
+        for name, weight in self.heads.named_parameters():
+            weight.copy_(torch.stack([state[name] for state in states]).mean(0))
+
+    def read(self, checkpoint: Path) -> dict:
+        return torch.load(checkpoint, map_location=self.heads.draft_ids.device, weights_only=True)
 
     def run(self, minutes: float = math.inf, evaluate_every: int = 200, save_every: int = 25) -> bool:
         """Train until the schedule ends or the hold-out stops improving (True), or the minutes are over (False). In every case
