@@ -61,7 +61,8 @@ class FailingDrafter(ScriptedDrafter):
 
 def test_field_F34_a_failure_in_round_3_keeps_rounds_1_and_2_and_the_next_run_works(service, monkeypatch):
     monkeypatch.setattr(service, "_drafter", lambda trunk, settings: FailingDrafter(VOCAB, law=prefix_law(VOCAB, 9)))
-    *_, end = lines(run(service, asked(num_draft_tokens=1, max_new_tokens=30)))
+    _, first, second, end = lines(run(service, asked(num_draft_tokens=1, max_new_tokens=30)))
+    assert [line["round"]["index"] for line in (first, second)] == [0, 1]
     assert end["end"]["finish_reason"] == "error" and "the drafter broke" in end["end"]["message"]
     *_, trace = service.decode("hello", Settings(num_draft_tokens=1, max_new_tokens=30))
     assert len(trace["rounds"]) == 2 and counts(validate(trace))["rounds"] == 2

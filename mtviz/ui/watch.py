@@ -79,12 +79,13 @@ def run(service: Service, request: Any) -> Iterator[tuple[str, Any]]:
         if not isinstance(request, dict) or not isinstance(request.get("settings"), dict):
             raise SettingsError("settings", "are missing")
         settings = Settings.from_mapping(request["settings"])
-        text = ""
+        text, sent = "", 0
         for trace in service.decode(request.get("prompt"), settings):
             if not text:
                 text = _line({**head, "busy": True, "trace": {**trace, "rounds": []}})
-            if trace["rounds"]:
-                text += _line({"round": trace["rounds"][-1], "seconds": trace["seconds"]})
+            for round_ in trace["rounds"][sent:]:  # none where the run has failed since
+                text += _line({"round": round_, "seconds": trace["seconds"]})
+            sent = len(trace["rounds"])
             done = trace["finish_reason"] is not None
             if done:
                 text += _line({"end": {name: trace[name] for name in ("finish_reason", "message", "output", "seconds") if name in trace}})
