@@ -89,6 +89,7 @@ def test_three_runs_in_one_page_show_what_the_api_decodes(page, app_url, client)
 def test_keys_and_film_strip_move_through_the_run(page, app_url):
     opened(page, app_url)
     where = page.locator(".where")
+    expect(where).to_have_text(re.compile("^round [3-9] of "))  # the opening play is under way
     page.keyboard.press("End")
     expect(where).to_have_text(re.compile(r"round (\d+) of \1$"))
     last = where.inner_text()
