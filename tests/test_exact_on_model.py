@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,10 @@ PROMPTS = [line for line in (ROOT / "assets/prompts/new_topics.txt").read_text(e
 
 @pytest.fixture(scope="module")
 def trunk():
-    return load_trunk(dtype="float32")
+    """Real work, so it gets every core; other tests have one thread, which is best for tiny tensors."""
+    torch.set_num_threads(os.cpu_count() or 1)
+    yield load_trunk(dtype="float32")
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")

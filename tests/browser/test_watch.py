@@ -97,10 +97,9 @@ def test_keys_and_film_strip_move_through_the_run(page, app_url):
     expect(where).not_to_have_text(last)
     page.keyboard.press("Home")
     expect(where).to_have_text("reading the prompt")
-    page.keyboard.press("Shift+ArrowRight")
+    page.keyboard.press("Shift+ArrowRight")  # to the end of the prefill
+    page.keyboard.press("ArrowRight")  # to the first guesses
     expect(where).to_have_text(re.compile("^round 1 of "))
-    page.keyboard.press("ArrowLeft")
-    expect(where).to_have_text("reading the prompt")
     box = page.locator(".strip").bounding_box()
     page.mouse.move(box["x"] + 2, box["y"] + box["height"] / 2)
     page.mouse.down()
@@ -108,8 +107,12 @@ def test_keys_and_film_strip_move_through_the_run(page, app_url):
     page.mouse.up()
     expect(where).to_have_text(re.compile(r"^round (?!1 of)\d+ of "))
     page.keyboard.press("Home")
-    page.keyboard.press("Space")
+    page.click(".key.play")
     expect(where).to_have_text(re.compile("^round 1 of "))
+    page.keyboard.press("Space")
+    halted = where.inner_text()
+    page.wait_for_timeout(1500)
+    expect(where).to_have_text(halted)
 
 
 def test_bad_input_names_its_field_and_the_next_run_works(page, app_url):
