@@ -166,6 +166,31 @@ def test_field_F28_two_windows_keep_their_own(context, browser, app_url):
     other.close()
 
 
+def test_field_F29_a_link_runs_to_the_same_text_in_a_fresh_browser(page, browser, app_url):
+    opened(page, app_url)
+    page.fill(".prompt-input", "Name a river.")
+    page.click(".advanced-button")
+    page.check(".advanced input[value=speculative]")
+    for field, value in {"temperature": "0.9", "seed": "7", "max_new_tokens": "12"}.items():
+        page.fill(f".advanced [data-field={field}]", value)
+        page.keyboard.press("Tab")
+    page.click(".tool.share")
+    link = page.input_value(".address")
+    page.keyboard.press("Escape")
+    page.click(".decode")
+    finished(page)
+    page.keyboard.press("End")
+
+    fresh = browser.new_context()
+    other = opened(fresh.new_page(), link)
+    other.click(".decode")
+    finished(other)
+    other.keyboard.press("End")
+    assert other.inner_text(".sentence") == page.inner_text(".sentence")
+    assert other.inner_text(".where") == page.inner_text(".where")
+    fresh.close()
+
+
 @pytest.mark.parametrize("width, height", [(360, 640), (390, 844), (1280, 800)])
 def test_field_F31_the_page_never_scrolls_sideways(context, app_url, width, height):
     page = context.new_page()
