@@ -39,7 +39,7 @@ class Drafter(Protocol):
 
     `observe` after the prefill covers all prompt positions; after a round it covers the accepted positions, the newest
     last. What a drafter remembers of its own proposals it must forget at the next `observe`. One with weights has them
-    as `heads`, with their `family`, `revision` and `note`, which the Trace tells.
+    as `heads`, with their `family` and `note`, which the Trace tells.
     """
 
     name: str
