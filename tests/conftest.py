@@ -21,3 +21,8 @@ def browser():
         running = playwright.chromium.launch(executable_path=programs.chromium(), args=QUIET)
         yield running
         running.close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The long ones first, so that parallel workers end at about the same time."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)

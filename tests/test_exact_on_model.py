@@ -23,8 +23,8 @@ PROMPTS = [line for line in (ROOT / "assets/prompts/new_topics.txt").read_text(e
 
 @pytest.fixture(scope="module")
 def trunk():
-    """Real work, so it gets every core; other tests have one thread, which is best for tiny tensors."""
-    torch.set_num_threads(os.cpu_count() or 1)
+    """Real work, so it gets every core that no other test worker has; tiny tensors are best with one thread."""
+    torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else os.cpu_count() or 1)
     yield load_trunk(dtype="float32")
     torch.set_num_threads(1)
 
