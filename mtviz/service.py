@@ -11,14 +11,13 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Iterator, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, Iterator, TypedDict
 
 from mtviz.settings import Settings, SettingsError, check_prompt
 from mtviz.trace import Trace, loads
 
 if TYPE_CHECKING:
     from mtviz.drafting.protocol import Drafter
-    from mtviz.heads import Heads
     from mtviz.trunk import Trunk
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
@@ -49,13 +48,13 @@ class Service:
     Args:
         model: a path or Hub id; None takes the default trunk.
         dtype: "bfloat16" or "float32".
-        heads: directory of heads files, one a family.
+        heads: directory of heads files, one a family, and the length predictor.
     """
 
     def __init__(self, model: str | None = None, dtype: str = "bfloat16", heads: Path = ASSETS / "heads"):
         self._model, self._dtype, self._heads_directory = model, dtype, heads
         self._trunk: Trunk | None = None
-        self._heads: dict[str, Heads] = {}
+        self._drafters: dict[str, Callable[[], Drafter]] = {}
         self._problem: str | None = None
         self._load_seconds = 0.0
         self._loading = threading.Lock()
@@ -80,7 +79,7 @@ class Service:
 
     def status(self) -> Status:
         if self._trunk is not None:
-            heads = ", ".join(sorted(self._heads)) or "none"
+            heads = ", ".join(sorted(self._drafters)) or "none"
             return {"live": True, "loading": False, "text": f"{self._trunk.name} · {self._trunk.dtype} · {self._trunk.device} · heads: {heads}"}
         if self._problem is not None:
             return {"live": False, "loading": False, "text": self._problem}
@@ -116,28 +115,24 @@ class Service:
             log.warning("%s", error)
 
     def _load_heads(self, trunk: Trunk) -> None:
-        """Every readable heads file; an unreadable one is refused by name and the others serve."""
-        from mtviz.heads import HeadsError, load_heads
+        """Every readable file; an unreadable one is refused by name and the others serve."""
+        from mtviz.drafting.files import load_drafters
 
-        for path in sorted(self._heads_directory.glob("*.safetensors")):
-            try:
-                heads = load_heads(path, trunk)
-                self._heads[heads.family] = heads
-            except HeadsError as error:
-                log.warning("%s", error)
+        self._drafters, refused = load_drafters(self._heads_directory, trunk)
+        for error in refused:
+            log.warning("%s", error)
 
     def _drafter(self, trunk: Trunk, settings: Settings) -> Drafter | None:
-        from mtviz.drafting.heads import HeadsDrafter
         from mtviz.drafting.lookup import LookupDrafter
 
         if settings.drafter == "none" or settings.num_draft_tokens == 0:
             return None
         if settings.drafter == "lookup":
             return LookupDrafter(trunk.vocab_size)
-        if settings.drafter not in self._heads:
-            have = ", ".join([*sorted(self._heads), "lookup", "none"])
+        if settings.drafter not in self._drafters:
+            have = ", ".join([*sorted(self._drafters), "lookup", "none"])
             raise SettingsError("drafter", f"no {settings.drafter} heads are loaded for {trunk.name}; choose one of {have}")
-        return HeadsDrafter(self._heads[settings.drafter])
+        return self._drafters[settings.drafter]()
 
     def decode(self, prompt: str, settings: Settings) -> Iterator[Trace]:
         """Yield the growing Trace: after the prefill and after every round. The last one has a `finish_reason`.
@@ -168,3 +163,29 @@ class Service:
             yield trace
             if trace["finish_reason"] is not None:
                 return
+
+    # --- what is measured ----------------------------------------------------------------------------------------
+
+    def results(self) -> dict[str, Any]:
+        """The recorded measurements by the name of their file."""
+        return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ASSETS / "results").glob("*.json"))}
+
+    def race(self, prompt: str, settings: Settings) -> Iterator[dict[str, Any]]:
+        """Race a prompt without and with drafts: yields how many tokens each lane has, and last the `result` of `evaluation.race`.
+
+        Raises SettingsError or NoModel before any model work.
+        """
+        check_prompt(prompt)
+        from mtviz.evaluation.race import race, result
+
+        trunk = self.load()
+        steps = race(trunk, self._drafter(trunk, settings), prompt, settings)
+        lanes: tuple[Trace, ...] = ()
+        while True:
+            with self._device:
+                step = next(steps, None)
+            if step is None:
+                break
+            lanes = step
+            yield {"kind": "progress", "tokens": [len(lane["output"]["tokens"]) for lane in lanes]}
+        yield result(trunk, *lanes)

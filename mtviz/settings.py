@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Mapping
 
 RULES = ("ratio", "speculative", "match", "typical")
-DRAFTERS = ("mtp", "lookup", "none")
+DRAFTERS = ("parallel", "hierarchical", "mtp", "adaptive", "lookup", "none")
 DTYPES = ("bfloat16", "float32")
 MAX_PROMPT_CHARACTERS = 4000
 

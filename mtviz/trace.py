@@ -103,6 +103,8 @@ class Round(TypedDict):
     emitted: Emitted | None  # null only where an accepted draft was an end token
     cache: CacheLengths
     seconds: RoundSeconds
+    # What the length predictor said before each draft was drawn, one more than there are drafts where that was not worth its price.
+    predicted_survival: NotRequired[list[float]]
 
 
 class Prefill(TypedDict):
@@ -123,7 +125,8 @@ class ModelInfo(TypedDict):
     dtype: str
     device: str
     revision: str  # fingerprint of the trunk's weights
-    heads_revision: NotRequired[str]
+    heads_revision: NotRequired[str]  # SHA-256 of the heads' file
+    length_revision: NotRequired[str]  # fingerprint of the length predictor
     note: NotRequired[str]
 
 

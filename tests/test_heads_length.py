@@ -14,7 +14,7 @@ from mtviz.decoding.loop import PrefillStep, decode
 from mtviz.decoding.sampling import sampler
 from mtviz.drafting.adaptive import AdaptiveDrafter
 from mtviz.drafting.heads import HeadsDrafter
-from mtviz.heads import FAMILIES, HeadsError, save_heads
+from mtviz.heads import FAMILIES, HeadsError, load_heads, save_heads
 from mtviz.heads.length import MEASURES, LengthPredictor, load_length, measures
 from mtviz.settings import Settings
 from mtviz.training import cli
@@ -28,16 +28,16 @@ def trunk():
     return tiny_trunk()
 
 
-def predictor(chance: float = 0.5, cost: float = 0.1, family: str = "mtp", weights=(0.0,) * 5) -> LengthPredictor:
+def predictor(chance: float = 0.5, cost: float = 0.1, family: str = "mtp", weights=(0.0,) * 5, heads: str = "") -> LengthPredictor:
     """The same chance for every draft, unless weights are given."""
-    return LengthPredictor(family, "", tuple(weights), (math.log(chance / (1 - chance)),) * 8, cost, {})
+    return LengthPredictor(family, heads, "", tuple(weights), (math.log(chance / (1 - chance)),) * 8, cost, {})
 
 
 def proposal(trunk, predictor, temperature=0.0, draw=0.5, count=8):
     hidden, ids = states_and_ids(trunk, 4)
     drafter = AdaptiveDrafter(random_heads(trunk), predictor)
     drafter.observe(hidden, ids)
-    return drafter, drafter.propose(ids, count, sampler(Settings(temperature=temperature), lambda: draw))
+    return drafter.propose(ids, count, sampler(Settings(temperature=temperature), lambda: draw))
 
 
 def test_measures_of_a_known_law():
@@ -54,13 +54,15 @@ def test_a_draft_is_made_while_its_survival_pays():
 
 
 def test_length_follows_the_predicted_survival(trunk):
-    assert len(proposal(trunk, predictor(0.5, cost=0.0))[1].tokens) == 8
-    assert proposal(trunk, predictor(0.05, cost=0.1))[1].tokens == []
-    drafter, some = proposal(trunk, predictor(0.5, cost=0.1))
+    assert len(proposal(trunk, predictor(0.5, cost=0.0)).tokens) == 8
+    none = proposal(trunk, predictor(0.05, cost=0.1))
+    assert none.tokens == [] and none.survivals == pytest.approx([0.05])  # what made it stop is told too
+    some = proposal(trunk, predictor(0.5, cost=0.1))
     assert len(some.tokens) == 2  # 0.5 and 0.25 pay; 0.125 · 1.2 < 0.1 · 1.75
-    assert drafter.survivals == pytest.approx([0.5, 0.25])
+    assert some.survivals == pytest.approx([0.5, 0.25, 0.125])
     assert some.draft_probs.shape == (2, trunk.vocab_size)
-    assert len(proposal(trunk, predictor(0.9, cost=0.0), count=2)[1].tokens) == 2
+    cut = proposal(trunk, predictor(0.9, cost=0.0), count=2)
+    assert len(cut.tokens) == len(cut.survivals) == 2
 
 
 def test_drafts_are_those_of_the_heads_alone(trunk):
@@ -68,7 +70,7 @@ def test_drafts_are_those_of_the_heads_alone(trunk):
     plain = HeadsDrafter(random_heads(trunk))
     plain.observe(hidden, ids)
     wanted = plain.propose(ids, 8, sampler(Settings(temperature=0.0), lambda: 0.5))
-    _, got = proposal(trunk, predictor(0.6, cost=0.1))
+    got = proposal(trunk, predictor(0.6, cost=0.1))
     assert 0 < len(got.tokens) < 8 and got.tokens == wanted.tokens[: len(got.tokens)]
     torch.testing.assert_close(got.draft_probs, wanted.draft_probs[: len(got.tokens)])
 
@@ -76,9 +78,8 @@ def test_drafts_are_those_of_the_heads_alone(trunk):
 def test_whether_a_position_is_drafted_does_not_depend_on_its_token(trunk):
     """Whatever token is drawn first, the first position is drafted or not alike: the same predicted survival each time."""
     weights = (0.5, 0.1, -0.2, 0.3, 0.1)
-    firsts = [proposal(trunk, predictor(0.6, cost=0.01, weights=weights), temperature=1.5, draw=d)[0] for d in (0.01, 0.3, 0.6, 0.99)]
-    tokens = {proposal(trunk, predictor(0.6, cost=0.01, weights=weights), 1.5, d)[1].tokens[0] for d in (0.01, 0.3, 0.6, 0.99)}
-    assert len(tokens) > 1 and len({drafter.survivals[0] for drafter in firsts}) == 1
+    firsts = [proposal(trunk, predictor(0.6, cost=0.01, weights=weights), temperature=1.5, draw=d) for d in (0.01, 0.3, 0.6, 0.99)]
+    assert len({made.tokens[0] for made in firsts}) > 1 and len({made.survivals[0] for made in firsts}) == 1
 
 
 @pytest.mark.parametrize("cost", [0.0, 0.05, 0.3])
@@ -127,7 +128,7 @@ def test_fit_finds_the_law_that_made_the_verdicts_and_says_how_reliable_it_is():
             drafts.append(Judged(torch.zeros(20_000), x, torch.rand(20_000, generator=generator) < torch.sigmoid(x @ weights + offset)))
         return drafts
 
-    found = LengthPredictor("mtp", "", *fit(some(), ridge=0.0), 0.05, {})
+    found = LengthPredictor("mtp", "", "", *fit(some(), ridge=0.0), 0.05, {})
     assert found.weights == pytest.approx(weights.tolist(), abs=0.05) and found.offsets == pytest.approx(offsets, abs=0.05)
     said = reliability(found, some())
     assert said["expected_calibration_error"] < 0.02 and sum(row["drafts"] for row in said["bins"]) == 40_000
@@ -143,10 +144,14 @@ def test_the_command_learns_a_length_for_heads(trunk, corpus_file, tmp_path, mon
     assert cli.main(base) == 2 and "--heads" in capsys.readouterr().err
     assert cli.main([*base, "--heads", str(tmp_path / "none.safetensors")]) == 2 and "no heads file" in capsys.readouterr().err
     assert cli.main([*base, "--heads", str(tmp_path / "hierarchical.safetensors"), "--cost", "0.07"]) == 0
-    learned = load_length(tmp_path / "hierarchical.length.json", "hierarchical")
+    heads = load_heads(tmp_path / "hierarchical.safetensors", trunk)
+    learned = load_length(tmp_path / "hierarchical.length.json", heads)
     assert learned.cost == 0.07 and learned.trunk_fingerprint == trunk.fingerprint and learned.fitted["documents"] == [1, 1]
     with pytest.raises(HeadsError, match="fitted to hierarchical heads, not to mtp"):
-        load_length(tmp_path / "hierarchical.length.json", "mtp")
+        load_length(tmp_path / "hierarchical.length.json", random_heads(trunk))
+    save_heads(random_heads(trunk, seed=2, family="hierarchical"), tmp_path / "hierarchical.safetensors")
+    with pytest.raises(HeadsError, match="other weights"):
+        load_length(tmp_path / "hierarchical.length.json", load_heads(tmp_path / "hierarchical.safetensors", trunk))
 
 
 @pytest.mark.parametrize(
@@ -161,17 +166,18 @@ def test_the_command_learns_a_length_for_heads(trunk, corpus_file, tmp_path, mon
         (lambda d: d.update(offsets=[float("nan")]), "must be finite"),
     ],
 )
-def test_a_file_that_does_not_fit_is_refused_by_name(tmp_path, change, message):
+def test_a_file_that_does_not_fit_is_refused_by_name(trunk, tmp_path, change, message):
+    heads = random_heads(trunk)
     path = tmp_path / "mtp.length.json"
     predictor().save(path)
-    assert load_length(path, "mtp") == predictor() and len(MEASURES) == 5
+    assert load_length(path, heads) == predictor() and len(MEASURES) == 5
     document = json.loads(path.read_text())
     change(document)
     path.write_text(json.dumps(document))
     with pytest.raises(HeadsError, match=message):
-        load_length(path, "mtp")
+        load_length(path, heads)
     path.write_text(path.read_text()[:-10])
     with pytest.raises(HeadsError, match="damaged"):
-        load_length(path, "mtp")
+        load_length(path, heads)
     with pytest.raises(HeadsError, match="there is no"):
-        load_length(tmp_path / "none.json", "mtp")
+        load_length(tmp_path / "none.json", heads)

@@ -12,13 +12,13 @@ export function createAdvanced(t, { choices, bounds }, knobs, tools, canDecode) 
   const inputs = {};
   const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('drawer.label'));
   const panel = createPanel(button, 'advanced', tools, h('h3', {}, t('advanced.label')),
-    group('rule'), canDecode ? group('drafter') : '', h('div', { class: 'numbers' }, ...numbers.map(number)), canDecode ? raw() : '');
+    group('rule'), canDecode ? group('drafter', 'family') : '', h('div', { class: 'numbers' }, ...numbers.map(number)), canDecode ? raw() : '');
 
-  function group(field) {
+  function group(field, names = field) {
     const options = choices[field].map((value) => {
       const input = h('input', { type: 'radio', name: `mtviz-${field}`, value, onchange: () => knobs.set(field, value) });
       (inputs[field] ??= []).push(input);
-      return h('label', { class: 'choice' }, input, h('b', {}, t(`${field}.${value}`)), h('span', {}, t(`${field}.${value}.tip`)));
+      return h('label', { class: 'choice' }, input, h('b', {}, t(`${names}.${value}`)), h('span', {}, t(`${names}.${value}.tip`)));
     });
     return h('fieldset', { 'data-field': field }, h('legend', {}, t(`field.${field}`)), ...options);
   }

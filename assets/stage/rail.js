@@ -33,7 +33,7 @@ export function createRail(t, { bounds, knobs }) {
       setText(value, { ratio: settings.threshold.toFixed(2), typical: settings.epsilon.toFixed(2), match: '=', speculative: '⚄' }[rule]);
       const drafter = t(`drafter.${recorded.drafter}`);
       setText(heads, drafter);
-      heads.title = t(`drafter.${recorded.drafter}.tip`);
+      heads.title = t(`family.${recorded.drafter}.tip`);
       setText(note, t(`rail.${rule}.note`, { drafter }));
       setText(heldName, t(`rail.held.${rule}`, { drafter }));
       if (Number(slider.value) !== knobs.settings.threshold) slider.value = knobs.settings.threshold;

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import random
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Iterator, Sequence
 
 import torch
@@ -140,4 +140,4 @@ def _checked(proposal: Proposal, asked: int, like: torch.Tensor) -> Proposal:
     for token in proposal.tokens:
         if not 0 <= token < vocab_size:
             raise ValueError(f"the drafter proposed id {token}, which the tokenizer (0 to {vocab_size - 1}) lacks")
-    return Proposal(proposal.tokens, proposal.draft_probs.to(like), proposal.raw_draft_probs.to(like))
+    return replace(proposal, draft_probs=proposal.draft_probs.to(like), raw_draft_probs=proposal.raw_draft_probs.to(like))

@@ -77,6 +77,10 @@ def model_info(trunk: Trunk, drafter: Drafter | None) -> ModelInfo:
         "device": trunk.device,
         "revision": trunk.fingerprint,
     }
+    if heads is not None and heads.fingerprint:
+        info["heads_revision"] = heads.fingerprint
+    if (predictor := getattr(drafter, "predictor", None)) is not None:
+        info["length_revision"] = predictor.fingerprint
     if heads is not None and heads.note:
         info["note"] = heads.note
     return info
@@ -134,7 +138,7 @@ def _round(trunk: Trunk, step: RoundStep, index: int, settings: Settings) -> Rou
         drafts.append(draft)
     last = step.trunk_tokens[k]
     before, peak, after = step.cache_lengths
-    return {
+    round_: Round = {
         "index": index,
         "start": step.start,
         "drafts": drafts,
@@ -153,6 +157,9 @@ def _round(trunk: Trunk, step: RoundStep, index: int, settings: Settings) -> Rou
         "cache": {"before": before, "peak": peak, "after": after},
         "seconds": {"draft": step.draft_seconds, "verify": step.verify_seconds},
     }
+    if proposal.survivals is not None:
+        round_["predicted_survival"] = proposal.survivals
+    return round_
 
 
 def _bias(step: RoundStep, i: int, settings: Settings) -> float:

@@ -27,11 +27,14 @@ class Proposal:
     `draft_probs` and `raw_draft_probs` are float64 of shape (k, vocabulary), zero outside the draft vocabulary: after
     temperature and top-k/top-p (at temperature 0 the temperature-1 softmax after top-k/top-p), and the plain softmax. A
     drafter that chooses instead of drawing has a law of one on each of its tokens, and both tables hold that.
+    `survivals`, of a drafter that chooses its length: the predicted survival of each draft, and of the one that was not
+    worth its price where it stopped by itself.
     """
 
     tokens: list[int]
     draft_probs: torch.Tensor
     raw_draft_probs: torch.Tensor
+    survivals: list[float] | None = None
 
 
 class Drafter(Protocol):
@@ -39,7 +42,8 @@ class Drafter(Protocol):
 
     `observe` after the prefill covers all prompt positions; after a round it covers the accepted positions, the newest
     last. What a drafter remembers of its own proposals it must forget at the next `observe`. One with weights has them
-    as `heads`, with their `family` and `note`, which the Trace tells.
+    as `heads`, with their `family`, `fingerprint` and `note`, and one that chooses its length has a `predictor` with its
+    `fingerprint`, which the Trace tells.
     """
 
     name: str

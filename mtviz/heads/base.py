@@ -20,7 +20,8 @@ class Heads(nn.Module, ABC):
 
     Drafts are scored over `draft_ids`, the sorted trunk ids (Vd,) that may be drafted; their unembedding rows are the
     trunk's own. Weights are held in float32, since one small module is fastest so on most machines.
-    `trunk_fingerprint` names the weights trained on; `note` says so where those are not the weights at hand.
+    `fingerprint` is the SHA-256 of the file that they came from, "" for heads that came from none. `trunk_fingerprint` names
+    the weights trained on; `note` says so where those are not the weights at hand.
     """
 
     family: ClassVar[str]
@@ -29,6 +30,7 @@ class Heads(nn.Module, ABC):
     def __init__(self, trunk: Trunk, draft_ids: Tensor) -> None:
         super().__init__()
         self.trunk = trunk  # not a module, so its weights are no parameters of these heads
+        self.fingerprint = ""
         self.trunk_fingerprint = trunk.fingerprint
         self.tokenizer_hash = trunk.tokenizer_hash
         self.note: str | None = None

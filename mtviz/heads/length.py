@@ -10,6 +10,7 @@ On disk: a small JSON file beside the heads that it was fitted to.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .base import HeadsError
+from .base import Heads, HeadsError
 
 FORMAT = "mtviz-length-1"
 MEASURES = ("log_odds", "margin", "entropy", "previous", "past")
@@ -48,6 +49,7 @@ class LengthPredictor:
     """
 
     family: str
+    heads_fingerprint: str
     trunk_fingerprint: str
     weights: tuple[float, ...]
     offsets: tuple[float, ...]
@@ -67,6 +69,12 @@ class LengthPredictor:
         """
         return survival * (1 + self.cost * i) >= self.cost * (1 + gained)
 
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything that decides a length."""
+        decides = [self.heads_fingerprint, self.weights, self.offsets, self.cost]
+        return hashlib.sha256(json.dumps(decides).encode()).hexdigest()
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write to `path`, whole or not at all."""
         path = Path(path)
@@ -75,11 +83,11 @@ class LengthPredictor:
         partial.replace(path)
 
 
-def load_length(path: str | os.PathLike[str], family: str) -> LengthPredictor:
-    """The predictor in `path`, for heads of `family`.
+def load_length(path: str | os.PathLike[str], heads: Heads) -> LengthPredictor:
+    """The predictor in `path`, for `heads`.
 
-    Raises HeadsError, naming what is wrong, for a missing or damaged file, another format, family or number of weights, and
-    for numbers that are not finite or a cost below 0.
+    Raises HeadsError, naming what is wrong, for a missing or damaged file, another format, family or number of weights, one
+    that was fitted to other weights of the family, and for numbers that are not finite or a cost below 0.
     """
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -92,8 +100,10 @@ def load_length(path: str | os.PathLike[str], family: str) -> LengthPredictor:
     known = [field.name for field in fields(LengthPredictor)]
     if missing := [name for name in known if name not in found]:
         raise HeadsError(f"{path} lacks {', '.join(missing)}")
-    if found["family"] != family:
-        raise HeadsError(f"{path} was fitted to {found['family']} heads, not to {family}")
+    if found["family"] != heads.family:
+        raise HeadsError(f"{path} was fitted to {found['family']} heads, not to {heads.family}")
+    if found["heads_fingerprint"] != heads.fingerprint:
+        raise HeadsError(f"{path} was fitted to {heads.family} heads with other weights: fit it anew")
     try:
         weights, offsets, cost = tuple(map(float, found["weights"])), tuple(map(float, found["offsets"])), float(found["cost"])
     except (TypeError, ValueError) as error:
@@ -102,4 +112,4 @@ def load_length(path: str | os.PathLike[str], family: str) -> LengthPredictor:
         raise HeadsError(f"{path} has {len(weights)} weights and {len(offsets)} offsets; wanted are {len(MEASURES)} and at least 1")
     if not all(map(math.isfinite, (*weights, *offsets, cost))) or cost < 0:
         raise HeadsError(f"{path}: weights, offsets and cost must be finite, and the cost not below 0")
-    return LengthPredictor(family, str(found["trunk_fingerprint"]), weights, offsets, cost, found["fitted"])
+    return LengthPredictor(heads.family, heads.fingerprint, str(found["trunk_fingerprint"]), weights, offsets, cost, found["fitted"])

@@ -6,6 +6,7 @@ the module's own and `draft_ids`. The trunk's embedding and unembedding are neve
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def load_heads(path: str | os.PathLike[str], trunk: Trunk) -> Heads:
     heads = FAMILIES[described["family"]](trunk, tensors["draft_ids"])
     _check(path, tensors, heads.state_dict())
     heads.load_state_dict(tensors)
+    heads.fingerprint = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     heads.trunk_fingerprint = described.get("trunk_fingerprint", "")
     if heads.trunk_fingerprint != trunk.fingerprint:
         heads.note = "These heads were trained on other weights of this architecture: still lossless, but they may guess less well."

@@ -118,7 +118,7 @@ def fit_length(heads: Heads, sources: Sequence[HiddenStates], held: Sequence[Doc
         raise ValueError("a length predictor needs at least two held-out documents with generated text")
     fitting, checking = pooled(rounds[::2], heads.max_draft_tokens), pooled(rounds[1::2], heads.max_draft_tokens)
     weights, offsets = fit(fitting)
-    predictor = LengthPredictor(heads.family, heads.trunk_fingerprint, weights, offsets, cost, {})
+    predictor = LengthPredictor(heads.family, heads.fingerprint, heads.trunk_fingerprint, weights, offsets, cost, {})
     predictor.fitted.update(
         data=[{"file": source.corpus.path.name, "sha256": source.corpus.sha256} for source in sources],
         documents=[len(rounds[::2]), len(rounds[1::2])],
