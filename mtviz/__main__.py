@@ -1,9 +1,10 @@
-"""Command line: `python -m mtviz decode | train | corpus | heads | export | bench | serve`. `--help` after any of them lists its options."""
+"""Command line: `python -m mtviz decode | train | corpus | heads | export | bench | race | lab | serve`. `--help` after any of them lists its options."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import logging
 import sys
 from pathlib import Path
@@ -19,6 +20,7 @@ _OWN_PARSERS = {
     "heads": ("mtviz.evaluation.acceptance", "measure what each family of heads yields"),
     "export": ("mtviz.views.export", "write traces as one HTML file that plays anywhere"),
     "bench": ("mtviz.evaluation.benchmark", "measure speed against transformers' generate"),
+    "lab": ("mtviz.evaluation.lab", "measure what the Measure page shows"),
 }
 
 
@@ -26,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mtviz", description=sys.modules["mtviz"].__doc__)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_decode(commands.add_parser("decode", help="decode one prompt, round by round"))
+    _add_race(commands.add_parser("race", help="decode one prompt twice, token by token and with drafts, and compare"))
     for name, (_, summary) in _OWN_PARSERS.items():
         commands.add_parser(name, help=summary, add_help=False)
     serve = commands.add_parser("serve", help="start the page")
@@ -40,9 +43,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _add_decode(parser: argparse.ArgumentParser) -> None:
-    defaults = Settings()
-    parser.add_argument("--prompt", help="the user's turn (with --raw: the text to continue)")
     parser.add_argument("--preset", help="prompt and settings of a preset of the page; other options are then ignored")
+    _add_generation(parser, Settings())
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the Trace")
+    parser.add_argument("--no-color", action="store_true")
+    parser.set_defaults(run=_decode)
+
+
+def _add_race(parser: argparse.ArgumentParser) -> None:
+    _add_generation(parser, Settings(rule="match"))
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the race")
+    parser.set_defaults(run=_race)
+
+
+def _add_generation(parser: argparse.ArgumentParser, defaults: Settings) -> None:
+    """The prompt, every setting, and the model."""
+    parser.add_argument("--prompt", help="the user's turn (with --raw: the text to continue)")
     parser.add_argument("--raw", action="store_true", help="continue the prompt as plain text, without the chat template")
     for name, bound in BOUNDS.items():
         parser.add_argument(
@@ -53,9 +69,10 @@ def _add_decode(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(f"--{name}", choices=allowed, default=getattr(defaults, name))
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--model", help="a model directory, GGUF file or Hub id (default: SmolLM2-135M-Instruct)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the Trace")
-    parser.add_argument("--no-color", action="store_true")
-    parser.set_defaults(run=_decode)
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    return Settings(raw=arguments.raw, **{name: getattr(arguments, name) for name in (*BOUNDS, *CHOICES)})
 
 
 def _decode(arguments: argparse.Namespace) -> int:
@@ -69,8 +86,7 @@ def _decode(arguments: argparse.Namespace) -> int:
             preset = service.preset(arguments.preset)
             prompt, settings = preset["prompt"], Settings.from_mapping(preset["settings"])
         else:
-            prompt = arguments.prompt
-            settings = Settings(raw=arguments.raw, **{name: getattr(arguments, name) for name in (*BOUNDS, *CHOICES)})
+            prompt, settings = arguments.prompt, _settings(arguments)
         trace = None
         for trace in service.decode(prompt, settings):
             if not trace["rounds"]:
@@ -87,6 +103,23 @@ def _decode(arguments: argparse.Namespace) -> int:
     if arguments.json:
         arguments.json.write_text(dumps(trace) + "\n", encoding="utf-8")
     return 1 if trace["finish_reason"] == "error" else 0
+
+
+def _race(arguments: argparse.Namespace) -> int:
+    from mtviz.evaluation.race import summary
+    from mtviz.service import NoModel, Service
+
+    try:
+        for race in Service(model=arguments.model, dtype=arguments.dtype).race(arguments.prompt, _settings(arguments)):
+            if race["kind"] == "progress":
+                print("\r{} | {} tokens ".format(*race["tokens"]), end="", file=sys.stderr, flush=True)
+    except (SettingsError, NoModel) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(*summary(race), sep="\n")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(race, ensure_ascii=False, separators=(",", ":")) + "\n", encoding="utf-8")
+    return 0
 
 
 def _serve(arguments: argparse.Namespace) -> int:

@@ -1,11 +1,20 @@
-"""What this machine can do: how fast it reads memory, and how much of it a run took."""
+"""What this machine is and can do: how fast it reads memory, and how much of it a run took."""
 
 from __future__ import annotations
 
+import datetime
+import os
+import platform
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+import mtviz
+
+if TYPE_CHECKING:
+    from mtviz.trunk import Trunk
 
 _READ_BYTES = 256 * 2**20  # far beyond any processor's cache
 
@@ -46,6 +55,32 @@ class PeakMemory:
         except OSError:
             return None
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
+
+
+def provenance(trunk: Trunk, command: str) -> dict[str, Any]:
+    """What a result is of: the command that makes it again, the weights, the machine, and how busy that was."""
+    return {
+        "command": command,
+        "model": trunk.name,
+        "revision": trunk.fingerprint,
+        "dtype": trunk.dtype,
+        "device": trunk.device,
+        "machine": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else None,  # processes that wanted a core in the last minute
+        "date": datetime.date.today().isoformat(),
+        "version": f"mtviz {mtviz.__version__}, torch {torch.__version__}",
+    }
+
+
+def processor() -> str:
+    """The processor's name as it gives it, or at least its kind."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 def _synchronize(device: str) -> None:

@@ -46,3 +46,13 @@ def _losses(trunk: Trunk, ids: Sequence[int], window: int, stride: int) -> Itera
         # The logits at a position are for the token after it.
         rows = logits[first - 1 - begin : end - 1 - begin].double()
         yield float(torch.nn.functional.cross_entropy(rows, targets)), end - first
+
+
+@torch.inference_mode()
+def continuation_loss(trunk: Trunk, prompt: Sequence[int], ids: Sequence[int]) -> tuple[float, int]:
+    """Mean loss in nats of `ids` after `prompt`, and how many they are: a part for `perplexity`. Needs a prompt token."""
+    if not ids:
+        return 0.0, 0
+    logits, _ = trunk.forward([*prompt, *ids[:-1]], trunk.new_cache())
+    rows = logits[len(prompt) - 1 :].double()
+    return float(torch.nn.functional.cross_entropy(rows, torch.tensor(list(ids), device=rows.device))), len(ids)
