@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 import statistics
 import sys
 from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
 
+import numpy as np
+
 from mtviz.decoding.loop import PrefillStep, RoundStep, decode
+from mtviz.drafting.files import ADAPTIVE_FAMILY, load_drafters
+from mtviz.drafting.heads import HeadsDrafter
+from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
+from mtviz.evaluation.machine import provenance
 from mtviz.settings import BOUNDS, DTYPES, Settings
 from mtviz.trace import count_verdicts, share
 from mtviz.trunk import Trunk, load_trunk
 
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
 LOOP_NGRAM, LOOP_REPEATS = 12, 3
+RESAMPLES = 2000
+# Both are exact: the text is the trunk's own, whatever drafts.
+SETTINGS: tuple[dict[str, Any], ...] = ({"rule": "match", "temperature": 0.0}, {"rule": "speculative", "temperature": 1.0})
 
 
 def loops(tokens: Sequence[int]) -> bool:
@@ -32,35 +44,37 @@ def loops(tokens: Sequence[int]) -> bool:
 def measure(trunk: Trunk, drafter: Drafter | None, prompts: Iterable[str], settings: Settings) -> dict[str, Any]:
     """Decode every prompt and count, over the outputs that do not loop.
 
-    Returns survival and conditional acceptance by position, mean_acceptance_length (null without a round), drafted and
-    emitted tokens, median milliseconds a proposal and a pass, the number of outputs, and how many of them loop with
-    their own mean_acceptance_length. Definitions as in `mtviz.trace.Counts`.
+    Returns survival and conditional acceptance by position, mean_acceptance_length (null without a round) with its interval,
+    drafted and emitted tokens, median milliseconds a proposal and a pass, the number of outputs, and how many of them loop
+    with their own mean_acceptance_length. `by_output` has [emitted, rounds, drafted, loops] of each prompt. Definitions as in
+    `mtviz.trace.Counts`.
     """
     rounds: list[RoundStep] = []
     looping_rounds: list[RoundStep] = []
-    outputs = looping = 0
+    by_output: list[list[int]] = []
     for prompt in prompts:
         tokens, mine = _run(trunk, drafter, prompt, settings)
-        outputs += 1
-        looping += loops(tokens)
-        (looping_rounds if loops(tokens) else rounds).extend(mine)
+        by_output.append([_emitted(mine), len(mine), _drafted(mine), int(loops(tokens))])
+        (looping_rounds if by_output[-1][-1] else rounds).extend(mine)
     drafted, judged, accepted = count_verdicts(step.verification.verdicts for step in rounds)
     return {
         "family": drafter.name if drafter is not None else "none",
         "num_draft_tokens": settings.num_draft_tokens,
         "rule": settings.rule,
         "temperature": settings.temperature,
-        "outputs": outputs,
-        "looping_outputs": looping,
+        "outputs": len(by_output),
+        "looping_outputs": sum(row[-1] for row in by_output),
         "rounds": len(rounds),
         "drafted": sum(drafted),
-        "emitted": sum(len(step.new_tokens) for step in rounds),
-        "mean_acceptance_length": _mean_acceptance_length(rounds),
-        "looping_mean_acceptance_length": _mean_acceptance_length(looping_rounds),
+        "emitted": _emitted(rounds),
+        "mean_acceptance_length": share(_emitted(rounds), len(rounds)),
+        "mean_acceptance_length_interval": interval([(emitted, count) for emitted, count, _, looping in by_output if not looping]),
+        "looping_mean_acceptance_length": share(_emitted(looping_rounds), len(looping_rounds)),
         "survival": [share(a, d) for a, d in zip(accepted, drafted)],
         "conditional_acceptance": [share(a, j) for a, j in zip(accepted, judged)],
         "milliseconds_per_proposal": _median_milliseconds(step.draft_seconds for step in rounds),
         "milliseconds_per_pass": _median_milliseconds(step.verify_seconds for step in rounds),
+        "by_output": by_output,
     }
 
 
@@ -78,8 +92,46 @@ def _run(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Settings)
     return tokens, rounds
 
 
-def _mean_acceptance_length(rounds: Sequence[RoundStep]) -> float | None:
-    return share(sum(len(step.new_tokens) for step in rounds), len(rounds))
+def interval(outputs: Sequence[tuple[int, int]]) -> list[float] | None:
+    """95 % of the ratio of sums over (emitted, rounds) pairs, by the percentile bootstrap: prompts drawn anew, with replacement,
+    since rounds of one text resemble each other (Efron 1979). None where there is no round."""
+    pairs = np.array([pair for pair in outputs if pair[1]], dtype=float)
+    if not len(pairs):
+        return None
+    drawn = np.random.default_rng(0).integers(0, len(pairs), (RESAMPLES, len(pairs)))
+    emitted, rounds = pairs[drawn].sum(1).T
+    return np.percentile(emitted / rounds, [2.5, 97.5]).tolist()
+
+
+def adaptive_against_fixed(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What choosing the length saves and costs against the same heads at a fixed one, for each setting where both were measured.
+
+    `drafted` and `mean_acceptance_length` are shares of the fixed length's (1 is equal), drafts counted per emitted token.
+    """
+    found = {_place(row): row for row in rows}
+    compared = []
+    for place, mine in found.items():
+        fixed = found.get((ADAPTIVE_FAMILY, *place[1:]))
+        if place[0] != "adaptive" or fixed is None or not (fixed["drafted"] and mine["emitted"]):
+            continue
+        compared.append({
+            **{name: mine[name] for name in ("num_draft_tokens", "rule", "temperature")},
+            "drafted": (mine["drafted"] / mine["emitted"]) / (fixed["drafted"] / fixed["emitted"]),
+            "mean_acceptance_length": mine["mean_acceptance_length"] / fixed["mean_acceptance_length"],
+        })  # fmt: skip
+    return compared
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["family"], row["num_draft_tokens"], row["rule"], row["temperature"]
+
+
+def _emitted(rounds: Sequence[RoundStep]) -> int:
+    return sum(len(step.new_tokens) for step in rounds)
+
+
+def _drafted(rounds: Sequence[RoundStep]) -> int:
+    return sum(verdict != "discarded" for step in rounds for verdict in step.verification.verdicts)
 
 
 def _median_milliseconds(seconds: Iterable[float]) -> float | None:
@@ -87,54 +139,117 @@ def _median_milliseconds(seconds: Iterable[float]) -> float | None:
     return statistics.median(values) if values else None
 
 
-SETTINGS = (
-    {"rule": "match", "temperature": 0.0},
-    {"rule": "speculative", "temperature": 1.0},
-)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m mtviz heads`: every family of heads at every length under both exact settings, as JSON."""
-    from mtviz.drafting.heads import HeadsDrafter
-    from mtviz.heads import load_heads
+    """`python -m mtviz heads`: every family at every length under both exact settings, added to a JSON file row by row.
 
-    parser = argparse.ArgumentParser(prog="python -m mtviz heads", description="measure what each family of heads yields")
-    parser.add_argument("--prompts", type=Path, required=True, help="text file, one prompt a line")
-    parser.add_argument("--heads", type=Path, default=Path("assets/heads"), help="directory of heads files (default %(default)s)")
-    parser.add_argument("--family", action="append", help="only this family (may be given again)")
-    parser.add_argument("--lengths", type=int, nargs="+", default=list(range(1, int(BOUNDS["num_draft_tokens"].high) + 1)))
-    parser.add_argument("--max-new-tokens", type=int, default=128)
-    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
-    parser.add_argument("--json", type=Path, required=True)
+    A row that the file has already, of the same weights, is not measured again; one of other weights is replaced.
+    """
+    parser = _parser()
     arguments = parser.parse_args(argv)
-
-    prompts = [line.strip() for line in arguments.prompts.read_text(encoding="utf-8").splitlines() if line.strip()]
+    lines = [line.strip() for line in arguments.prompts.read_text(encoding="utf-8").splitlines()]
+    prompts = [line for line in lines if line][: arguments.limit]
     if not prompts:
         parser.error(f"--prompts: {arguments.prompts} holds no prompt")
     trunk = load_trunk(dtype=arguments.dtype)
-    results = []
-    for path in sorted(arguments.heads.glob("*.safetensors")):
-        heads = load_heads(path, trunk)
-        if arguments.family and heads.family not in arguments.family:
+    drafters, refused = load_drafters(arguments.heads, trunk)
+    for error in refused:
+        print(f"refused: {error}", file=sys.stderr)
+    chosen = arguments.family or sorted(drafters)
+    makers = {**drafters, LookupDrafter.name: lambda: LookupDrafter(trunk.vocab_size)}
+    if missing := [family for family in chosen if family not in makers]:
+        parser.error(f"--family: {', '.join(missing)} not in {arguments.heads}, which has {', '.join(sorted(drafters)) or 'none'}")
+    of = {
+        "model": trunk.name, "revision": trunk.fingerprint, "dtype": trunk.dtype, "device": trunk.device,
+        "prompts": {"file": arguments.prompts.name, "count": len(prompts), "sha256": hashlib.sha256("\n".join(prompts).encode()).hexdigest()},
+        "max_new_tokens": arguments.max_new_tokens,
+    }  # fmt: skip
+    try:
+        document = _begin(arguments.json, of)
+    except ValueError as error:
+        parser.error(f"--json: {error}")
+    words = [Path(word).name if word.startswith("/") else word for word in (sys.argv[1:] if argv is None else argv)]
+    document["runs"].append(provenance(trunk, "python -m mtviz heads " + " ".join(words)))
+    for exact in SETTINGS:
+        if exact["rule"] not in arguments.rule:
             continue
-        described = {"parameters": sum(p.numel() for p in heads.parameters()), "bytes": path.stat().st_size}
-        for exact in SETTINGS:
-            for length in arguments.lengths:
-                settings = Settings(num_draft_tokens=length, max_new_tokens=arguments.max_new_tokens, **exact)
-                row = {**measure(trunk, HeadsDrafter(heads), prompts, settings), **described}
-                results.append(row)
+        for length in arguments.lengths:
+            settings = Settings(num_draft_tokens=length, max_new_tokens=arguments.max_new_tokens, **exact)
+            for family in chosen:
+                drafter = makers[family]()
+                described = _described(drafter)
+                known = next((row for row in document["results"] if _place(row) == (family, length, *exact.values())), None)
+                if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
+                    continue
+                row = {**measure(trunk, drafter, prompts, settings), **described, "run": len(document["runs"]) - 1}
                 print(_line(row), flush=True)
-    provenance = {"trunk": trunk.name, "revision": trunk.fingerprint, "dtype": trunk.dtype, "device": trunk.device}
-    document = {**provenance, "prompts": len(prompts), "max_new_tokens": arguments.max_new_tokens, "results": results}
-    arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+                document["results"] = sorted([*(other for other in document["results"] if other is not known), row], key=_place)
+                document["adaptive_against_fixed"] = adaptive_against_fixed(document["results"])
+                _write(arguments.json, document)
+    for row in document["adaptive_against_fixed"]:
+        print(
+            f"adaptive up to {row['num_draft_tokens']}, {row['rule']}: {1 - row['drafted']:.1%} fewer drafts a token than {ADAPTIVE_FAMILY} at "
+            f"that length, {1 - row['mean_acceptance_length']:.1%} less mean acceptance length"
+        )
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    lengths = range(1, int(BOUNDS["num_draft_tokens"].high) + 1)
+    rules = [exact["rule"] for exact in SETTINGS]
+    parser = argparse.ArgumentParser(prog="python -m mtviz heads", description="measure what each family of heads yields")
+    parser.add_argument("--prompts", type=Path, default=ASSETS / "prompts" / "new_topics.txt", metavar="FILE", help="one prompt a line (default: %(default)s)")
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N prompts")
+    parser.add_argument("--heads", type=Path, default=ASSETS / "heads", metavar="DIRECTORY", help="heads files (default: %(default)s)")
+    parser.add_argument("--family", action="append", help="only this family (may be given again); also lookup, for comparison")
+    parser.add_argument("--lengths", type=int, nargs="+", choices=lengths, default=list(lengths), metavar="K")
+    parser.add_argument("--rule", nargs="+", choices=rules, default=rules, help="match at temperature 0, speculative at 1 (default: both)")
+    parser.add_argument("--max-new-tokens", type=int, default=128)
+    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
+    parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="added to, where it is there already")
+    return parser
+
+
+def _described(drafter: Drafter) -> dict[str, Any]:
+    """Which weights drafted, and how large they are: parameters, and bytes as they are stored."""
+    if not isinstance(drafter, HeadsDrafter):
+        return {}
+    parameters = sum(weight.numel() for weight in drafter.heads.parameters())
+    described = {"heads_revision": drafter.heads.fingerprint, "parameters": parameters, "bytes": 2 * parameters + 4 * len(drafter.heads.draft_ids)}
+    if (predictor := getattr(drafter, "predictor", None)) is not None:
+        described["length_revision"] = predictor.fingerprint
+    return described
+
+
+def _begin(path: Path, of: dict[str, Any]) -> dict[str, Any]:
+    """The document in `path`, or a new one. Raises ValueError for one that cannot be read or was measured on something else."""
+    if not path.exists():
+        return {**of, "interval": f"95 %, bootstrap over the prompts, {RESAMPLES} resamples", "runs": [], "results": [], "adaptive_against_fixed": []}
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is no JSON: {error}") from error
+    if other := [name for name in of if found.get(name) != of[name]]:
+        raise ValueError(f"{path} was measured with another {', '.join(other)}; name another file")
+    return found
+
+
+def _write(path: Path, document: dict[str, Any]) -> None:
+    """One result a line, whole or not at all."""
+    rows = ",\n".join("  " + json.dumps(row, allow_nan=False) for row in document["results"])
+    text = json.dumps({**document, "results": "ROWS"}, indent=1, ensure_ascii=False, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    partial.write_text(text.replace('"ROWS"', f"[\n{rows}\n ]", 1) + "\n", encoding="utf-8")
+    partial.replace(path)
 
 
 def _line(row: dict[str, Any]) -> str:
     show: Callable[[float | None], str] = lambda value: "n/a" if value is None else f"{value:.2f}"
+    low, high = row["mean_acceptance_length_interval"] or (None, None)
     return (
         f"{row['family']:<13} length {row['num_draft_tokens']}  {row['rule']:<11} T={row['temperature']:g}  "
-        f"mean acceptance length {show(row['mean_acceptance_length'])}  survival {' '.join(map(show, row['survival']))}  "
+        f"mean acceptance length {show(row['mean_acceptance_length'])} [{show(low)}, {show(high)}]  "
+        f"survival {' '.join(map(show, row['survival']))}  {row['drafted']} drafted, {row['emitted']} emitted  "
         f"{show(row['milliseconds_per_proposal'])} ms a proposal  looping {row['looping_outputs']}/{row['outputs']}"
     )
 
