@@ -11,7 +11,7 @@ from mtviz.training import generate
 from mtviz.training.corpus import read_corpus
 from mtviz.training.generate import Document, cut_loop, distinct, generate_batch, prompts, vocabulary_words, write_documents
 from mtviz.trunk import Trunk
-from mtviz.trunk.tokens import _BYTE_OF
+from mtviz.trunk.tokens import BYTE_OF
 
 WORDS = ["rain", "stone", "clock", "harbour"]
 
@@ -19,7 +19,7 @@ WORDS = ["rain", "stone", "clock", "harbour"]
 @pytest.fixture(scope="module")
 def trunk():
     """A tiny random trunk whose vocabulary holds a few words."""
-    vocab = {character: byte for character, byte in _BYTE_OF.items()}
+    vocab = {character: byte for character, byte in BYTE_OF.items()}
     for piece in ("Ġrain", "Ġstone", "Ġclock", "Ġharbour", "Ġsun", "Ġabc1", "rain", "ĠRain"):
         vocab[piece] = len(vocab)
     backend = Tokenizer(models.BPE(vocab=vocab, merges=[]))

@@ -11,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 import mtviz.trunk.load as loading
 from mtviz.trunk import Trunk, TrunkError, TrunkNotFound, load_trunk
-from mtviz.trunk.tokens import _BYTE_OF
+from mtviz.trunk.tokens import BYTE_OF
 
 TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
@@ -21,7 +21,7 @@ TEMPLATE = (
 
 def byte_tokenizer(size: int = 260) -> PreTrainedTokenizerFast:
     """256 bytes, two control tokens and filler up to `size`."""
-    vocab = {character: byte for character, byte in _BYTE_OF.items()}
+    vocab = {character: byte for character, byte in BYTE_OF.items()}
     vocab |= {f"filler{i}": i for i in range(256, size - 2)}
     backend = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

@@ -60,7 +60,7 @@ def load_heads(path: str | os.PathLike[str], trunk: Trunk) -> Heads:
     tokenizer, a missing, extra or misshapen tensor, and weights that are NaN or infinite. Heads trained on other weights of
     the same architecture are loaded: drafts are judged by the trunk in any case. Their `note` says so.
     """
-    described, tensors = _read(Path(path))
+    described, tensors = read_tensors(Path(path))
     if described.get("format") != FORMAT or described.get("family") not in FAMILIES:
         raise HeadsError(f"{path} is not a heads file of format {FORMAT} with a known family: {described}")
     for key, ours in (("width", trunk.hidden_size), ("vocab_size", trunk.vocab_size), ("tokenizer_hash", trunk.tokenizer_hash)):
@@ -69,7 +69,7 @@ def load_heads(path: str | os.PathLike[str], trunk: Trunk) -> Heads:
     if "draft_ids" not in tensors:
         raise HeadsError(f"{path} lacks the tensor draft_ids")
     heads = FAMILIES[described["family"]](trunk, tensors["draft_ids"])
-    _check(path, tensors, heads.state_dict())
+    check_tensors(path, tensors, heads.state_dict())
     heads.load_state_dict(tensors)
     heads.fingerprint = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     heads.trunk_fingerprint = described.get("trunk_fingerprint", "")
@@ -79,7 +79,7 @@ def load_heads(path: str | os.PathLike[str], trunk: Trunk) -> Heads:
     return heads
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     try:
         with safe_open(path, framework="pt") as file:
             return file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}
@@ -89,7 +89,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise HeadsError(f"{path} is truncated or no safetensors file: {error}") from error
 
 
-def _check(path: str | os.PathLike[str], found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
+def check_tensors(path: str | os.PathLike[str], found: dict[str, Tensor], wanted: dict[str, Tensor]) -> None:
     if missing := sorted(wanted.keys() - found.keys()):
         raise HeadsError(f"{path} lacks the tensor {', '.join(missing)}")
     if extra := sorted(found.keys() - wanted.keys()):

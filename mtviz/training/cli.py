@@ -19,6 +19,7 @@ from mtviz.heads import FAMILIES, MtpHeads, load_heads, save_heads
 from mtviz.trunk import Trunk, load_trunk
 from mtviz.trunk.load import cache_directory
 
+from . import from_scratch
 from .batches import Document
 from .corpus import frequent_ids, read_corpus, split
 from .hidden import HiddenStates
@@ -27,6 +28,7 @@ from .loop import Training, evaluate
 from .schedules import CHOICES, Schedule
 
 ADAPTIVE = "adaptive"
+FROM_SCRATCH = "--from-scratch"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """`python -m mtviz train`: train one family of heads on a frozen trunk and save it; 2 where the arguments do not fit."""
-    parser = argparse.ArgumentParser(prog="python -m mtviz train", description="train heads on a frozen trunk")
+    """`python -m mtviz train`: train one family of heads on a frozen trunk and save it; 2 where the arguments do not fit.
+    With --from-scratch: a byte-level model and its heads together."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if FROM_SCRATCH in argv:
+        argv.remove(FROM_SCRATCH)
+        return from_scratch.main(argv)
+    summary = f"train heads on a frozen trunk; with {FROM_SCRATCH} (try it with --help) a model of bytes together with its heads"
+    parser = argparse.ArgumentParser(prog="python -m mtviz train", description=summary)
     add_arguments(parser)
     return run(parser.parse_args(argv))
 

@@ -59,7 +59,7 @@ class Tokens:
             return self._literal[token_id].encode()
         piece = self._pieces[token_id]
         if self._byte_level:
-            return bytes(_BYTE_OF[character] for character in piece)
+            return bytes(BYTE_OF[character] for character in piece)
         if byte := re.fullmatch(r"<0x([0-9A-F]{2})>", piece):
             return bytes.fromhex(byte[1])
         return piece.replace("\u2581", " ").encode()
@@ -93,4 +93,4 @@ def _byte_alphabet() -> dict[str, int]:
     return {chr(b): b for b in printable} | {chr(256 + n): b for n, b in enumerate(others)}
 
 
-_BYTE_OF = _byte_alphabet()
+BYTE_OF = _byte_alphabet()
