@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable, Iterator, TypedDict
 
-from mtviz.settings import Settings, SettingsError, check_prompt
+from mtviz.settings import DRAFTERS, Settings, SettingsError, check_prompt
 from mtviz.trace import Trace, loads
 
 if TYPE_CHECKING:
@@ -76,6 +76,36 @@ class Service:
         """The recorded trace of a preset. Raises SettingsError for a name that no preset has."""
         path = ASSETS / "traces" / f"{self.preset(name)['name']}.json"
         return loads(path.read_text(encoding="utf-8"))
+
+    def comparison(self) -> dict[str, Any]:
+        """The prompts that were decoded with every drafter, and under which settings."""
+        return json.loads((ASSETS / "comparison.json").read_text(encoding="utf-8"))
+
+    def compared(self, name: str) -> dict[str, Trace]:
+        """The recorded traces of one prompt of the comparison, by drafter; those that are there. Raises SettingsError for an unknown prompt."""
+        if name not in [entry["name"] for entry in self.comparison()["prompts"]]:
+            raise SettingsError("prompt", f"there is no comparison named {str(name)[:40]!r}")
+        paths = {drafter: ASSETS / "traces" / "compare" / f"{name}.{drafter}.json" for drafter in DRAFTERS}
+        return {drafter: loads(path.read_text(encoding="utf-8")) for drafter, path in paths.items() if path.exists()}
+
+    def stored_heads(self) -> dict[str, Any]:
+        """By family, what the heads files hold (`mtviz.heads.stored.Stored`), and as `depths` the steps at which the number of
+        drafts in training changed, where the file's training is known."""
+        from mtviz.heads.stored import stored_heads
+        from mtviz.training.schedules import Schedule
+
+        found: dict[str, Any] = dict(stored_heads(self._heads_directory))
+        for stored in found.values():
+            if stored.get("schedule", {}).get("steps"):
+                schedule = Schedule(**stored["schedule"])
+                stored["depths"] = _changes(schedule.depth, schedule.steps)
+        return found
+
+    def progressive(self, heads: int, steps_per_head: int, steps: int) -> list[list[int]]:
+        """[step, heads from there on] at each change of `progressive_training`. Raises ValueError as that does."""
+        from mtviz.training.schedules import progressive_training
+
+        return _changes(lambda step: progressive_training(step, heads, steps_per_head), steps)
 
     def status(self) -> Status:
         if self._trunk is not None:
@@ -189,3 +219,9 @@ class Service:
             lanes = step
             yield {"kind": "progress", "tokens": [len(lane["output"]["tokens"]) for lane in lanes]}
         yield result(trunk, *lanes)
+
+
+def _changes(depth: Callable[[int], int], steps: int) -> list[list[int]]:
+    """[step, depth from there on] wherever `depth` changes in `steps` steps."""
+    depths = [depth(step) for step in range(steps)]
+    return [[step, now] for step, now in enumerate(depths) if step == 0 or now != depths[step - 1]]
