@@ -50,24 +50,29 @@ class Repeating:
 
 
 def measure(
-    trunk: Trunk, drafters: Mapping[str, Callable[[], Drafter]], rounds: int, prompt: str = PROMPT, progress: Callable[[str], None] = lambda _: None
-) -> dict[str, Any]:
-    """Milliseconds of a pass by the tokens in it (the last one and the drafts; its laws and the judging included), and of a
-    proposal by its length for each of `drafters`. Every entry is {tokens, median, low, high, rounds}: low and high are
-    quartiles. `context` is the range of cache lengths that the passes met.
+    trunk: Trunk, drafters: Mapping[str, Callable[[], Drafter]], rounds: int, prompt: str = PROMPT
+) -> Iterator[dict[str, Any]]:
+    """Yield how far it is, {kind: "progress", what, done, of}, and last the result, of kind "pass_cost".
+
+    passes: milliseconds of a pass by the tokens in it (the last one and the drafts; its laws and the judging included).
+    drafts: milliseconds of a proposal by its length, for each of `drafters`.
+    Entries are {tokens, median, low, high, rounds}: low and high are quartiles. `context` is the range of cache lengths
+    that the passes met.
     """
-    progress("passes")
-    passes, contexts = _rounds(trunk, lambda: Repeating(trunk.vocab_size), LENGTHS, rounds, prompt)
-    drafts = {}
-    for name, new in drafters.items():
-        progress(f"drafts of {name}")
-        drafts[name] = _rounds(trunk, new, LENGTHS[1:], rounds, prompt)[0]
-    return {
+    parts = [("passes", lambda: Repeating(trunk.vocab_size), LENGTHS), *((name, new, LENGTHS[1:]) for name, new in drafters.items())]
+    measured, contexts = {}, []
+    for done, (name, new, lengths) in enumerate(parts):
+        yield {"kind": "progress", "what": name, "done": done, "of": len(parts)}
+        measured[name], met = _rounds(trunk, new, lengths, rounds, prompt)
+        contexts = contexts or met
+    passes = measured.pop("passes")
+    yield {
+        "kind": "pass_cost",
         "context": [min(contexts), max(contexts)],
         "passes": [_spread(tokens + 1, [verify for _, verify in times]) for tokens, times in sorted(passes.items())],
         "drafts": {
             name: [_spread(tokens, [draft for draft, _ in times]) for tokens, times in sorted(own.items()) if tokens]
-            for name, own in drafts.items()
+            for name, own in measured.items()
         },
     }
 
@@ -113,7 +118,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     drafters, _ = load_drafters(HEADS, trunk)
-    measured = measure(trunk, drafters, arguments.rounds, progress=lambda what: print(what, file=sys.stderr, flush=True))
+    for measured in measure(trunk, drafters, arguments.rounds):
+        if measured["kind"] == "progress":
+            print(f"{measured['done'] + 1} of {measured['of']}: {measured['what']}", file=sys.stderr, flush=True)
     for row in measured["passes"]:
         print(f"pass over {row['tokens']} tokens: {row['median']:.1f} ms ({row['low']:.1f} to {row['high']:.1f})")
     for name, rows in measured["drafts"].items():
