@@ -12,6 +12,10 @@ MEASUREMENTS = {
     "lengths": ("mtviz.evaluation.sweep", "lengths", "each proposal length against plain decoding: speed, survival, rollbacks"),
     "thresholds": ("mtviz.evaluation.sweep", "thresholds", "each threshold against plain decoding: speed, bias, perplexity"),
     "footprint": ("mtviz.evaluation.footprint", "main", "memory of the trunk alone and with each family of heads"),
+    "speedup": ("mtviz.evaluation.tutorial_cli", "speedup", "a jointly trained model's heads against its trunk alone"),
+    "quality": ("mtviz.evaluation.tutorial_cli", "quality", "a jointly trained model's perplexity, and BLEU with and without verification"),
+    "tradeoff": ("mtviz.evaluation.tutorial_cli", "tradeoff", "jointly trained models of an equal budget by their number of heads"),
+    "memory": ("mtviz.evaluation.tutorial_cli", "memory", "parameters, weights, cache and peak memory of a jointly trained model"),
 }
 
 

@@ -24,10 +24,10 @@ def memory_bandwidth(device: str = "cpu", reads: int = 12) -> float:
     block = torch.ones(_READ_BYTES // 4, device=device)
     best = float("inf")
     for _ in range(reads):
-        _synchronize(device)
+        synchronize(device)
         began = time.perf_counter()
         block.sum()
-        _synchronize(device)
+        synchronize(device)
         best = min(best, time.perf_counter() - began)
     return _READ_BYTES / best
 
@@ -83,6 +83,6 @@ def processor() -> str:
     return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
-def _synchronize(device: str) -> None:
+def synchronize(device: str) -> None:
     if device.startswith("cuda"):
         torch.cuda.synchronize()

@@ -35,11 +35,12 @@ def perplexity(losses: Iterable[tuple[float, int]]) -> float | None:
 
 def text_perplexity(trunk: Trunk, ids: Sequence[int], window: int = 1024, stride: int = 512) -> float | None:
     """Perplexity of a token sequence under the trunk, in overlapping windows; None for fewer than two tokens."""
-    return perplexity(_losses(trunk, ids, min(window, trunk.context), stride))
+    return perplexity(text_losses(trunk, ids, min(window, trunk.context), stride))
 
 
 @torch.inference_mode()
-def _losses(trunk: Trunk, ids: Sequence[int], window: int, stride: int) -> Iterator[tuple[float, int]]:
+def text_losses(trunk: Trunk, ids: Sequence[int], window: int, stride: int) -> Iterator[tuple[float, int]]:
+    """Parts for `perplexity`: mean loss in nats and number of tokens of each window."""
     for begin, end, first in windows(len(ids), window, stride):
         logits, _ = trunk.forward(ids[begin:end], trunk.new_cache())
         targets = torch.tensor(ids[first:end], device=logits.device)

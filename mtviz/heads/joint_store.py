@@ -22,6 +22,7 @@ from .store import check_tensors, read_tensors
 
 FORMAT = "mtviz-bytes-1"
 _TIED = "model.lm_head.weight"  # the same tensor as the embedding
+LONGEST_WORDS = 60
 LARGEST = {"heads": 8, "width": 512, "layers": 12, "context": 4096}
 
 
@@ -58,6 +59,9 @@ def load_joint(path: str | os.PathLike[str]) -> tuple[MultiTokenPrediction, dict
         if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= largest:
             raise HeadsError(f"{path}: {key} must be a whole number from 1 to {largest}; got {given!r:.40}")
         sizes[key] = int(given)
+    for key in ("name", "after_prompt"):
+        if len(described.get(key, "")) > LONGEST_WORDS:
+            raise HeadsError(f"{path}: {key} has more than {LONGEST_WORDS} characters")
     if sizes["width"] % 32:
         raise HeadsError(f"{path}: width must be a multiple of 32; got {sizes['width']}")
     model = KINDS[described["kind"]](byte_llama(sizes["width"], sizes["layers"], sizes["context"]), sizes["heads"])

@@ -29,14 +29,15 @@ def parser() -> argparse.ArgumentParser:
     given = argparse.ArgumentParser(prog="python -m mtviz train --from-scratch", description="train a byte-level model together with its heads")
     given.add_argument("--text", nargs="+", type=Path, required=True, metavar="FILE", help="one UTF-8 text, or tokenised corpora (.npz)")
     given.add_argument("--out", type=Path, required=True, metavar="DIR", help="where model, checkpoint, log and provenance go")
-    given.add_argument("--heads", type=int, default=4, metavar="N", help=f"predictions a position, the trunk's own included: 1 to {MOST_HEADS} (default %(default)s)")
+    heads = f"predictions a position, the trunk's own included: 1 to {MOST_HEADS} (default %(default)s)"
+    given.add_argument("--heads", type=int, default=4, metavar="N", help=heads)
     given.add_argument("--kind", choices=sorted(KINDS), default="hierarchical", help="how the heads depend on each other (default %(default)s)")
     given.add_argument("--strategy", choices=STRATEGIES, default=default.strategy)
     given.add_argument("--decay", type=float, default=default.decay, help="weighted: head i weighs decay^i; 0: 1 / (i + 1)")
     given.add_argument("--minutes", type=float, default=default.minutes, help="processor time to train for (default %(default)s)")
     given.add_argument("--steps", type=int, default=0, help="train for so many steps instead")
-    given.add_argument("--width", type=int, default=160, help="a multiple of 32 (default %(default)s)")
-    given.add_argument("--layers", type=int, default=4)
+    given.add_argument("--width", type=int, default=128, help="a multiple of 32 (default %(default)s)")
+    given.add_argument("--layers", type=int, default=3)
     given.add_argument("--learning-rate", type=float, default=default.learning_rate)
     given.add_argument("--seed", type=int, default=0)
     given.add_argument("--name", default="bytes", help="what a Trace calls the model")
@@ -104,6 +105,10 @@ def _check(given: argparse.Namespace) -> None:
         raise SettingsError("minutes", f"must be a number above 0 to {24 * 60}; got {given.minutes:g}")
     if given.steps < 0:
         raise SettingsError("steps", f"must be a whole number from 0; got {given.steps}")
+    if not 0 <= given.decay <= 1:
+        raise SettingsError("decay", f"must be a number from 0 to 1; got {given.decay:g}")
+    if not 0 < given.learning_rate <= 1:
+        raise SettingsError("learning_rate", f"must be a number above 0 to 1; got {given.learning_rate:g}")
     if given.width % 32 or not 32 <= given.width <= 512:
         raise SettingsError("width", f"must be a multiple of 32 from 32 to 512; got {given.width}")
     if not 1 <= given.layers <= 12:
@@ -127,7 +132,10 @@ def provenance(training: JointTraining, paths: Sequence[Path]) -> dict[str, Any]
         "command": "python -m mtviz " + " ".join(Path(word).name if word.startswith("/") else word for word in sys.argv[1:]),
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "transformers": version("transformers")},
         "threads": torch.get_num_threads(),
-        "text": {"files": [path.name for path in paths], "documents": text.documents, "bytes": len(text.train) + len(text.held), "sha256": text.sha256},
+        "text": {
+            "files": [path.name for path in paths], "documents": text.documents,
+            "bytes": len(text.train) + len(text.held), "sha256": text.sha256,
+        },
         "model": {
             "kind": model.family, "heads": model.heads, "width": config.hidden_size, "layers": config.num_hidden_layers,
             "trunk_parameters": sum(p.numel() for p in model.model.parameters()), "parameters": sum(p.numel() for p in model.parameters()),

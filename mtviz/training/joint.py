@@ -24,7 +24,8 @@ from .schedules import progressive_training
 from .text import Text
 
 STRATEGIES = ("plain", "weighted", "progressive")
-HELD_WINDOWS = 24  # of WINDOW bytes, for the figures during training
+HELD_WINDOWS = 24  # for the figures during training
+SAMPLE_PROMPT, SAMPLE_BYTES = 40, 80
 
 
 class Diverged(FloatingPointError):
@@ -39,9 +40,9 @@ class JointSchedule:
     minutes: float = 5.0
     strategy: str = "weighted"
     decay: float = 0.0  # weighted: head i weighs decay^i; 1 / (i + 1) where it is 0
-    batch_bytes: int = 2048
+    batch_bytes: int = 512
     window: int = 256  # bytes that a sequence is long; every fourth batch has half as many of twice the length
-    learning_rate: float = 4e-3
+    learning_rate: float = 3e-3
     warmup: int = 40
     cooldown: float = 0.5
     weight_decay: float = 0.1
@@ -67,7 +68,7 @@ class JointTraining:
 
     `out` gets checkpoint.pt and log.jsonl, one line a step: step, bytes and seconds so far, active heads, loss, per head
     `losses` (nats) and `accuracy` on the batch (null for a head that did not train), gradient norm, rate; every so often
-    `held_losses` and `held_accuracy`, and what `sample` returns.
+    `held_losses`, `held_accuracy` and a `sample`.
     """
 
     def __init__(self, model: MultiTokenPrediction, text: Text, schedule: JointSchedule, out: Path) -> None:
@@ -101,13 +102,7 @@ class JointTraining:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.bytes, self.seconds = state["step"], state["bytes"], state["seconds"]
 
-    def run(
-        self,
-        evaluations: int = 20,
-        save_every: int = 50,
-        sample: Callable[[], dict[str, Any]] = dict,
-        stopped: Callable[[], bool] = lambda: False,
-    ) -> bool:
+    def run(self, evaluations: int = 20, save_every: int = 50, stopped: Callable[[], bool] = lambda: False) -> bool:
         """Train until the budget is spent (True) or `stopped()` says so (False), with held-out figures and a sample at
         `evaluations` equal shares of the budget. A checkpoint is written in every case.
 
@@ -125,7 +120,7 @@ class JointTraining:
                 raise
             if (share := math.floor(self.progress * evaluations)) > shares:
                 shares = share
-                record |= self.evaluated() | sample()
+                record |= self.evaluated() | self.sampled()
             self.log(record)
             if self.step % save_every == 0:
                 self.save()
@@ -180,6 +175,18 @@ class JointTraining:
         losses, accuracy = head_figures(self.model(ids), ids)
         self.model.train()
         return {"held_losses": losses, "held_accuracy": accuracy}
+
+    @torch.inference_mode()
+    def sampled(self) -> dict[str, Any]:
+        """What the trunk writes by itself now, greedily, after the beginning of the held-out text."""
+        prompt = self.text.held[:SAMPLE_PROMPT].tolist()
+        ids = list(prompt)
+        self.model.eval()
+        for _ in range(SAMPLE_BYTES):
+            ids.append(int(self.model(torch.tensor([ids]), 1)[0, 0, -1].argmax()))
+        self.model.train()
+        prompt_text, text = (bytes(part).decode("utf-8", errors="replace") for part in (prompt, ids[len(prompt) :]))
+        return {"sample": {"prompt": prompt_text, "text": text}}
 
     def log(self, record: dict[str, Any]) -> None:
         with (self.out / "log.jsonl").open("a", encoding="utf-8") as file:

@@ -36,6 +36,7 @@ class Text:
 
 def check_text(data: bytes, most: int = MOST_BYTES) -> bytes:
     """`data` unchanged, or SettingsError: too short, too long, or not UTF-8 text."""
+    allowed = f"{LEAST_BYTES:,} to {most:,} bytes of text are allowed"
     if len(data) < LEAST_BYTES:
         raise SettingsError("text", f"has {len(data):,} bytes; training takes {LEAST_BYTES:,} to {most:,} bytes, a page of text or more")
     if len(data) > most:
@@ -43,9 +44,9 @@ def check_text(data: bytes, most: int = MOST_BYTES) -> bytes:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise SettingsError("text", f"is not UTF-8 text: byte {error.start:,} does not fit; {LEAST_BYTES:,} to {most:,} bytes of text are allowed") from None
+        raise SettingsError("text", f"is not UTF-8 text: byte {error.start:,} does not fit; {allowed}") from None
     if END in data:
-        raise SettingsError("text", f"is binary: byte {data.index(END):,} is zero; {LEAST_BYTES:,} to {most:,} bytes of text are allowed")
+        raise SettingsError("text", f"is binary: byte {data.index(END):,} is zero; {allowed}")
     return data
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -17,12 +19,13 @@ def byte_tokenizer(after_prompt: str = "") -> PreTrainedTokenizerFast:
     backend.decoder = decoders.ByteLevel()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend)
     if after_prompt:
-        tokenizer.chat_template = "{{ messages[0]['content'] }}" + after_prompt
+        # As an expression: a template's own last line break would be dropped.
+        tokenizer.chat_template = "{{ messages[0]['content'] + " + json.dumps(after_prompt) + " }}"
     return tokenizer
 
 
-def byte_llama(width: int = 160, layers: int = 4, context: int = 512) -> LlamaForCausalLM:
-    """An untrained Llama over bytes: attention heads of 32 dimensions, tied embeddings. 1.3 M parameters at the defaults."""
+def byte_llama(width: int = 128, layers: int = 3, context: int = 512) -> LlamaForCausalLM:
+    """An untrained Llama over bytes: attention heads of 32 dimensions, tied embeddings. 0.6 M parameters at the defaults."""
     config = LlamaConfig(
         vocab_size=256, hidden_size=width, intermediate_size=32 * round(width * 2.75 / 32), num_hidden_layers=layers,
         num_attention_heads=width // 32, num_key_value_heads=width // 32, max_position_embeddings=context, tie_word_embeddings=True,
