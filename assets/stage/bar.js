@@ -29,7 +29,8 @@ export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop
   const root = h('form', { class: 'bar' },
     h('div', { class: 'prompt-box' }, prompt, examplesButton, examples), h('div', { class: 'sheet-ranges' }, ...ranges.map((one) => one.root)),
     mode, advanced.root, more, decode);
-  more.addEventListener('click', () => more.setAttribute('aria-expanded', root.classList.toggle('open')));
+  const open = (now) => more.setAttribute('aria-expanded', root.classList.toggle('open', now));
+  more.addEventListener('click', () => open());
 
   let busy = false;
   root.addEventListener('submit', (event) => {
@@ -64,6 +65,7 @@ export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop
 
   return {
     root, update,
+    open: () => open(true),
     setBusy(now) {
       busy = now;
       setText(decode, t(now ? 'stop' : 'decode'));

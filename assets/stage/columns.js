@@ -9,7 +9,7 @@ import { judgesByMatch } from './judge.js';
 export const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', discarded: '⊘', recovered: '◆', bonus: '★', first: '▶', plain: '▶' };
 const ZOOMS = [1, 5, 20, 100, 1000];
 
-// `inspect(i)` is called where the visitor asks for more of draft i.
+// `inspect(i)` is called where the visitor asks for more of draft i, or, by the number after the last, of what was emitted.
 export function createColumns(t, inspect) {
   const bandText = h('span', { class: 'band-text' });
   const band = h('div', { class: 'band' }, h('div', { class: 'band-fill' }), h('div', { class: 'band-light' }), bandText);
@@ -18,8 +18,22 @@ export function createColumns(t, inspect) {
   let emitted = null;
   let drawn = null;
 
-  function ask(i) {
-    if (drawn.view.drafts[i]) inspect(i);
+  function asking(root, place) {
+    const ask = () => root.tabIndex === 0 && inspect(Math.min(place(), drawn.view.drafts.length));
+    root.addEventListener('click', ask);
+    root.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.target !== root) return;
+      event.preventDefault(); // else the same key would press the button that the focus moves to
+      ask();
+    });
+  }
+
+  // Before the verdicts are shown, a bet's columns say nothing of them.
+  function names(betting) {
+    const { view } = drawn;
+    columns.forEach(({ root }, i) => root.setAttribute('aria-label', nameOf(view.drafts[i], i, betting, t)));
+    emitted.root.setAttribute('aria-label', betting ? t('bet.none.label') : view.emitted ? t('column.emitted', { kind: t(`emitted.${view.emitted.kind}`), token: view.emitted.token ? quoted(view.emitted.token) : '' }) : t('board.empty'));
+    emitted.root.tabIndex = betting || view.emitted?.token ? 0 : -1;
   }
 
   // As many draft columns as are asked for, so that columns keep their place from round to round.
@@ -28,14 +42,10 @@ export function createColumns(t, inspect) {
     columns = Array.from({ length: slots }, createColumn);
     columns.forEach(({ root }, i) => {
       root.style.setProperty('--i', i);
-      root.addEventListener('click', () => ask(i));
-      root.addEventListener('keydown', (event) => {
-        if (event.key !== 'Enter') return;
-        event.preventDefault(); // else the same key would press the button that the focus moves to
-        ask(i);
-      });
+      asking(root, () => i);
     });
     emitted = createEmitted(t);
+    asking(emitted.root, () => Infinity);
     list.replaceChildren(band, ...columns.map(({ root }) => root), emitted.root);
     list.style.setProperty('--slots', slots + 1);
     setData(list, 'size', slots > 5 ? 'many' : 'few');
@@ -50,12 +60,20 @@ export function createColumns(t, inspect) {
     setData(list, 'rule', byMatch ? 'match' : view.settings.rule);
     columns.forEach((column, i) => fillColumn(column, view.drafts[i], view, t));
     fillEmitted(emitted, view, t);
+    names(list.dataset.bet === 'asked');
   }
 
   return {
     root: list,
     get columns() { return columns; },
     get emitted() { return emitted; },
+    // A bet is 'asked', 'placed' (on column `chosen`), or 'none'.
+    bet(state, chosen) {
+      setData(list, 'bet', state);
+      if (!drawn) return;
+      names(state === 'asked');
+      [...columns.slice(0, drawn.view.drafts.length), emitted].forEach(({ root }, i) => setData(root, 'stake', state === 'placed' && i === chosen ? 'yes' : 'no'));
+    },
     apply(pass, state, slots, bandLabel) {
       if (drawn !== pass || Math.max(slots, pass.view.drafts.length) !== columns.length) fill(pass, slots);
       setText(bandText, bandLabel);
@@ -84,6 +102,7 @@ function createColumn() {
     relation: h('span', { class: 'relation' }),
     right: h('span', { class: 'right' }),
     offset: h('div', { class: 'offset' }),
+    stake: h('div', { class: 'stake', 'aria-hidden': 'true' }, '?'),
   };
   parts.root = h('div', { class: 'column', role: 'listitem' },
     h('div', { class: 'slot' }, parts.print, h('div', { class: 'mover' }, parts.chip)),
@@ -93,7 +112,7 @@ function createColumn() {
       parts.draftFigure, parts.targetFigure, parts.notch, parts.zoom),
     parts.sign,
     h('div', { class: 'held' }, parts.left, parts.relation, parts.right),
-    parts.offset);
+    parts.offset, parts.stake);
   return parts;
 }
 
@@ -101,10 +120,7 @@ function fillColumn(column, draft, view, t) {
   setData(column.root, 'empty', draft ? 'no' : 'yes');
   setData(column.root, 'shown', 'no');
   column.root.tabIndex = draft ? 0 : -1;
-  if (!draft) {
-    column.root.setAttribute('aria-label', t('board.empty'));
-    return;
-  }
+  if (!draft) return;
   fillChip(column.chip, draft.token);
   column.print.title = titleOf(draft.token);
   column.other.title = titleOf(draft.trunk_token);
@@ -129,9 +145,13 @@ function fillColumn(column, draft, view, t) {
   setText(column.relation, held.relation);
   setText(column.right, held.right);
   setText(column.offset, t('column.offset', { offset: `+${draft.offset}` }));
-  column.root.setAttribute('aria-label', `${quoted(draft.token)} ${t(`verdict.${draft.verdict}`)}, ${t('micro.open')}`);
   setVar(column.root, '--fly-x', '0px');
   setVar(column.root, '--fly-y', '0px');
+}
+
+function nameOf(draft, i, betting, t) {
+  if (!draft) return t('board.empty');
+  return betting ? t('bet.column', { n: i + 1, token: quoted(draft.token) }) : `${quoted(draft.token)} ${t(`verdict.${draft.verdict}`)}, ${t('micro.open')}`;
 }
 
 function titleOf(token) {
@@ -171,7 +191,7 @@ function applyColumn(column, verdict, now) {
   setData(root, 'judging', now.judging ? 'yes' : 'no');
 }
 
-function createEmitted() {
+function createEmitted(t) {
   const parts = {
     chip: h('div', { class: 'chip trunk' }),
     print: h('div', { class: 'print trunk', 'aria-hidden': 'true' }),
@@ -180,12 +200,13 @@ function createEmitted() {
     sign: h('div', { class: 'sign' }),
     why: h('div', { class: 'why' }),
     kind: h('div', { class: 'offset' }),
+    stake: h('div', { class: 'stake', 'aria-hidden': 'true' }, t('bet.none')),
   };
   parts.root = h('div', { class: 'column emitted', role: 'listitem' },
     h('div', { class: 'slot' }, parts.print, h('div', { class: 'mover' }, parts.chip)),
     h('div', { class: 'facing' }),
     h('div', { class: 'gauge' }, h('div', { class: 'track target' }, parts.targetBar), parts.targetFigure),
-    parts.sign, parts.kind, parts.why);
+    parts.sign, parts.kind, parts.why, parts.stake);
   return parts;
 }
 

@@ -45,6 +45,7 @@ export function createMeters(t) {
       const { before, peak, after } = view.cache;
       setVar(costBar, '--guessed', state.guessed);
       setVar(costBar, '--swept', state.sweep);
+      costSum.classList.toggle('later', !state.counted); // how many tokens came of it is not known before
       const unit = view.kind === 'prefill' ? peak : 1;
       cells.forEach((cell, i) => {
         const place = before + (i + 1) * unit;

@@ -20,14 +20,14 @@ export function createPlayer({ draw, changed, still }) {
     if (stepping) return 1;
     if (player.speed !== 'auto') return player.speed;
     const played = pass.view.index - from;
-    return played < 1 ? 1 : played < 4 ? 3 : 8;
+    return played < 1 ? 1 : played < 4 || until < Infinity ? 3 : 8;
   }
 
   function show() {
     if (!player.run?.passes.length) return;
     const { pass, ms } = locate(player.run, player.t);
     let shown = ms;
-    if (player.playing && speedNow(pass) > END_STATES_ABOVE) shown = Math.max(ms, pass.marks.end);
+    if (player.playing && speedNow(pass) > END_STATES_ABOVE && until >= endOf(pass)) shown = Math.max(ms, pass.marks.end);
     else if (still()) shown = beatsOf(pass.view, pass.marks).find((beat) => beat >= ms) ?? pass.marks.end;
     draw(pass, shown);
   }

@@ -71,10 +71,19 @@ export function endOf(pass) {
   return pass.start + pass.marks.end;
 }
 
-// The first pass worth showing to a newcomer: one in which some drafts hold and some do not.
-export function openingPass(run) {
-  const both = run.passes.find(({ view }) => view.accepted > 0 && view.judged > view.accepted);
-  return both ?? run.passes.find(({ view }) => view.kind === 'round') ?? run.passes[0];
+// The moment of `next` at which its text and its step stand where those of `run` stand at t.
+export function placeIn(next, run, t) {
+  const { pass, ms } = locate(run, t);
+  const step = beatsOf(pass.view, pass.marks).findIndex((beat) => beat >= ms);
+  const { start, view, marks } = next.passes.findLast(({ round }) => (round?.start ?? 0) <= (pass.round?.start ?? 0)) ?? next.passes[0];
+  return start + (beatsOf(view, marks).at(step) ?? marks.end);
+}
+
+// The first pass worth showing to a newcomer: one in which some drafts hold and some do not, and so `later` passes on.
+export function openingPass(run, later = 0) {
+  const telling = (pass) => pass?.view.accepted > 0 && pass.view.judged > pass.view.accepted;
+  return run.passes.find((pass) => telling(pass) && telling(run.passes[pass.at + later]))
+    ?? run.passes.find(telling) ?? run.passes.find(({ view }) => view.kind === 'round') ?? run.passes[0];
 }
 
 export function reJudged(run, pass, settings) {

@@ -6,11 +6,12 @@ import { createBar } from './bar.js';
 import { createBrace } from './brace.js';
 import { createColumns } from './columns.js';
 import { createFlight } from './flight.js';
+import { createGuide } from './guide.js';
 import { createMeters } from './meters.js';
 import { createMicroscope } from './microscope.js';
 import { createPlayer } from './player.js';
 import { createRail } from './rail.js';
-import { createRun, endOf, extendRun, locate, openingPass, reJudged } from './run.js';
+import { createRun, extendRun, locate, reJudged } from './run.js';
 import { createSentence, textOf } from './sentence.js';
 import { createStrings, pickLanguage } from './strings.js';
 import { createStrip } from './strip.js';
@@ -21,54 +22,14 @@ import { createTools } from './tools.js';
 import { frame } from './frame.js';
 import { clamp, h, setData, setText, setVar } from './dom.js';
 import { linkTo, readLink, weightsOf } from './share.js';
+import { recall, remember } from './memory.js';
 import { PHASES } from './time.js';
-import { showPlain } from './plain.js';
 import { stillOf } from './still.js';
 
-const OPENING_ROUNDS = 4;
-
-// Returns {show, destroy}. Where drawing fails, now or later, the rounds stand as plain text instead.
-export function mountStage(root, host) {
-  let trace = host.config.first;
-  let stage = null;
-  let failed = false;
-  const fail = (error) => {
-    if (!failed) console.error(error);
-    failed = true;
-    stage?.destroy();
-    stage = null;
-    if (trace) showPlain(root, trace);
-  };
-  // Built anew around the same run and controls where the language changes.
-  const build = (config, kept) => {
-    stage = buildStage(root, { ...host, config, rebuild: (changes, now) => {
-      stage.destroy();
-      build({ ...config, ...changes }, now);
-    } }, fail, kept);
-    if (failed) fail();
-  };
-  try {
-    build(host.config, null);
-  } catch (error) {
-    fail(error);
-  }
-  return {
-    show(value) {
-      trace = value?.trace ?? trace;
-      try {
-        if (stage) stage.show(value);
-        else if (trace) showPlain(root, trace);
-      } catch (error) {
-        fail(error);
-      }
-    },
-    destroy() { stage?.destroy(); },
-  };
-}
-
-function buildStage(root, host, fail, kept) {
+// `fail(error)` is called where drawing fails. `kept` is what a stage in another language stood at, or null.
+export function buildStage(root, host, fail, kept) {
   const { config } = host;
-  const language = pickLanguage(config.strings, config.language);
+  const language = pickLanguage(config.strings, recall('language') ?? config.language);
   const t = createStrings(config.strings, language);
   const leaving = new AbortController();
   const calm = matchMedia('(prefers-reduced-motion: reduce)');
@@ -99,7 +60,10 @@ function buildStage(root, host, fail, kept) {
     refuse: (message) => showError({ message }),
     still,
     lecture,
-    language: () => host.rebuild({ language: language === 'en' ? 'zh' : 'en', status: known }, { run, source, at: player.t, busy, link, ...knobs }),
+    language() {
+      remember('language', language === 'en' ? 'zh' : 'en');
+      host.rebuild({ status: known }, { run, source, at: player.t, busy, link, ...knobs });
+    },
   });
   const bar = createBar(t, {
     config, knobs, tools, canDecode: host.canDecode, onStop: stop,
@@ -115,13 +79,17 @@ function buildStage(root, host, fail, kept) {
   const meters = createMeters(t);
   const strip = createStrip(t, { seek: (at) => player.seek(at), colours });
   const player = createPlayer({ draw: guardedDraw, changed, still: () => calm.matches });
-  const transport = createTransport(t, player, strip);
+  const guide = createGuide(t, {
+    root, player, columns, knobs, race: host.race, openSheet: bar.open, run: () => run, view: () => (whatIf ?? locate(run, player.t).pass).view,
+    still: () => calm.matches, live: () => known?.live,
+  });
+  const transport = createTransport(t, player, strip, guide.buttons);
 
   root.lang = language;
   root.replaceChildren(
     h('div', { class: 'top' }, headline, status), bar.root, error,
     h('div', { class: 'story' }, sentence.box, tally.root),
-    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, badge),
+    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, guide.line, badge),
     h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
     meters.root, transport.root, live, microscope.panel);
 
@@ -154,8 +122,12 @@ function buildStage(root, host, fail, kept) {
     transport.update(place);
     const guessed = shown.view.drafts.length > 0;
     phases.forEach((item, i) => setData(item, 'state', i === state.phase ? 'now' : !guessed && i !== 1 && i !== 4 ? 'skipped' : i < state.phase ? 'done' : 'later'));
-    setText(caption, captionAt(t, shown, state));
-    if (state.counted && spoken !== shown && (!player.playing || player.speed === 1)) {
+    const said = guide.says();
+    guide.update();
+    setData(caption, 'said', said ? 'yes' : 'no');
+    setText(caption, said ?? captionAt(t, shown, state));
+    if (said) setText(live, said);
+    else if (state.counted && spoken !== shown && (!player.playing || player.speed === 1)) {
       spoken = shown;
       setText(live, roundSentence(t, shown));
     }
@@ -181,6 +153,7 @@ function buildStage(root, host, fail, kept) {
   }
 
   function inspect(i) {
+    if (guide.took(i)) return;
     player.pause();
     microscope.open((whatIf ?? locate(run, player.t).pass).view, i);
   }
@@ -188,8 +161,9 @@ function buildStage(root, host, fail, kept) {
   // Playing or halting, or a knob moved: while halted, knobs that differ from the run ask a what-if of this round.
   function changed() {
     if (!run?.passes.length) return;
+    guide.moved();
     const { pass } = locate(run, player.t);
-    const asked = !player.playing && knobsMoved && pass.round && asksWhatIf(knobs.settings, run.trace.settings);
+    const asked = !player.playing && !guide.bet.asked && knobsMoved && pass.round && asksWhatIf(knobs.settings, run.trace.settings);
     whatIf = asked ? reJudged(run, pass, knobs.settings) : null;
     setData(root, 'whatif', whatIf ? 'yes' : 'no');
     setData(root, 'drafter', run.trace.settings.drafter);
@@ -206,6 +180,7 @@ function buildStage(root, host, fail, kept) {
     if (field === 'load' || !run?.passes.length) return;
     if (player.playing) player.pause();
     changed();
+    guide.did(field);
     player.show();
   });
 
@@ -221,6 +196,7 @@ function buildStage(root, host, fail, kept) {
   }
 
   async function openPreset(name) {
+    guide.did('own');
     start(`recorded ${name}`, await host.loadPreset(name), 'recorded');
   }
 
@@ -241,6 +217,7 @@ function buildStage(root, host, fail, kept) {
   }
 
   function decode() {
+    guide.did('own');
     showError(null);
     setBusy(true);
     stopped = false;
@@ -327,10 +304,13 @@ function buildStage(root, host, fail, kept) {
   document.addEventListener('keydown', (event) => {
     const { target } = event;
     if (!root.getClientRects().length || (target !== document.body && !root.contains(target))) return;
-    if (target.closest?.('input, textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
-    const preset = /^\d$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey && config.presets[(Number(event.key) + 9) % 10];
-    if (preset) openPreset(preset.name);
-    else if (event.key === 'l' && !event.ctrlKey && !event.metaKey && !event.altKey) lecture();
+    if (target.closest?.('input:not([type=range]), textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
+    if (target.type === 'range' && event.key.length > 1) return; // its own keys move it
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const preset = /^\d$/.test(event.key) && config.presets[(Number(event.key) + 9) % 10];
+    if (guide.key(event)) event.preventDefault();
+    else if (preset) openPreset(preset.name);
+    else if (event.key === 'l') lecture();
     else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
 
@@ -351,15 +331,13 @@ function buildStage(root, host, fail, kept) {
     begin(kept.run.key, kept.run.trace, kept.source);
     setBusy(kept.busy);
     player.seek(kept.at);
+    guide.restore();
     root.querySelector('.advanced-button').focus();
   } else if (config.first) {
     knobs.load(config.first.prompt.text, config.first.settings);
     begin('first', config.first, 'recorded');
     openLink();
-    const opening = openingPass(run);
-    player.t = opening.start;
-    if (calm.matches) player.seek(endOf(opening));
-    else player.play(endOf(run.passes[Math.min(opening.at + OPENING_ROUNDS, run.passes.length) - 1]));
+    guide.open(Boolean(link));
   } else {
     bar.update();
     openLink();

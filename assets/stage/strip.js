@@ -80,6 +80,7 @@ export function createStrip(t, { seek, colours }) {
     apply(pass, ms, text) {
       const x = (pass.at + clamp(ms / pass.marks.rest, 0, 1)) * size.step;
       setVar(root, '--x', `${x.toFixed(1)}px`);
+      setVar(root, '--from', `${(pass.at * size.step).toFixed(1)}px`);
       root.setAttribute('aria-valuemax', run.passes.length);
       root.setAttribute('aria-valuenow', pass.at + 1);
       root.setAttribute('aria-valuetext', text);

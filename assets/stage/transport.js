@@ -3,7 +3,7 @@
 import { h, setText } from './dom.js';
 import { SPEEDS } from './player.js';
 
-export function createTransport(t, player, strip) {
+export function createTransport(t, player, strip, buttons) {
   const button = (name, sign, action) => h('button', { type: 'button', class: `key ${name}`, 'aria-label': t(`player.${name}`), title: t(`player.${name}.tip`), onclick: action }, sign);
   const play = button('play', '▶', () => toggle());
   const speed = h('select', { class: 'speed', 'aria-label': t('player.speed'), title: t('player.speed.tip') },
@@ -19,7 +19,7 @@ export function createTransport(t, player, strip) {
   return {
     root: h('div', { class: 'transport' },
       h('div', { class: 'keys', role: 'group', 'aria-label': t('player.label') },
-        button('back', '‹', () => player.step(-1)), play, button('forward', '›', () => player.step(1)), speed, label),
+        button('back', '‹', () => player.step(-1)), play, button('forward', '›', () => player.step(1)), speed, ...buttons, label),
       strip.root),
     update(text) {
       setText(play, player.playing ? '❚❚' : '▶');
@@ -28,7 +28,6 @@ export function createTransport(t, player, strip) {
     },
     // Returns whether the key was one of the player's.
     key(event) {
-      if (event.ctrlKey || event.metaKey || event.altKey) return false;
       const action = {
         ' ': toggle,
         ArrowRight: () => (event.shiftKey ? player.stepPass(1) : player.step(1)),

@@ -46,5 +46,5 @@ def _in_order() -> list[str]:
             visit(imported, (*path, name))
         order.append(name)
 
-    visit("stage", ())
+    visit("mount", ())
     return order
