@@ -68,11 +68,12 @@ def _add_generation(parser: argparse.ArgumentParser, defaults: Settings) -> None
     for name, allowed in CHOICES.items():
         parser.add_argument(f"--{name}", choices=allowed, default=getattr(defaults, name))
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
-    parser.add_argument("--model", help="a model directory, GGUF file or Hub id (default: SmolLM2-135M-Instruct)")
+    parser.add_argument("--model", help="a model directory, GGUF file or Hub id, or `bytes` (default: SmolLM2-135M-Instruct)")
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
-    return Settings(raw=arguments.raw, **{name: getattr(arguments, name) for name in (*BOUNDS, *CHOICES)})
+    model = "bytes" if arguments.model == "bytes" else "default"
+    return Settings(raw=arguments.raw, model=model, **{name: getattr(arguments, name) for name in (*BOUNDS, *CHOICES)})
 
 
 def _decode(arguments: argparse.Namespace) -> int:

@@ -18,9 +18,14 @@ from mtviz.trace import Trace, loads
 
 if TYPE_CHECKING:
     from mtviz.drafting.protocol import Drafter
+    from mtviz.training.child import TrainingChild
     from mtviz.trunk import Trunk
 
+    Loaded = tuple[Trunk, dict[str, Callable[[], Drafter]]]  # a trunk, and by name what makes its drafters
+
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
+BYTE_MODEL = ASSETS / "bytes" / "bytes.safetensors"
+KEPT_MODELS = 16  # trained on the page; the oldest make room
 log = logging.getLogger("mtviz")
 
 
@@ -55,9 +60,12 @@ class Service:
         self._model, self._dtype, self._heads_directory = model, dtype, heads
         self._trunk: Trunk | None = None
         self._drafters: dict[str, Callable[[], Drafter]] = {}
+        self._byte_models: dict[str, Loaded] = {}
+        self._model_files: dict[str, bytes] = {}  # of those trained on the page, the newest last
         self._problem: str | None = None
         self._load_seconds = 0.0
         self._loading = threading.Lock()
+        self._keeping = threading.Lock()  # of byte-level models, which load at once while the default one takes its time
         self._device = threading.Lock()
 
     # --- what needs no model -------------------------------------------------------------------------------------
@@ -152,17 +160,57 @@ class Service:
         for error in refused:
             log.warning("%s", error)
 
-    def _drafter(self, trunk: Trunk, settings: Settings) -> Drafter | None:
+    def add_model(self, path: Path) -> tuple[str, str]:
+        """Load a byte-level model from a file: the name that `Settings.model` takes, and its family of heads ("none" with one
+        head). Equal files have equal names. Raises HeadsError, naming what is wrong, for a file that is none."""
+        loaded = _byte_model(path)
+        name = f"own-{loaded[0].fingerprint[:16]}"
+        with self._keeping:
+            self._byte_models[name] = loaded
+            self._model_files[name] = path.read_bytes()
+            for old in list(self._model_files)[:-KEPT_MODELS]:
+                del self._byte_models[old], self._model_files[old]
+        return name, next(iter(loaded[1]), "none")
+
+    def model_file(self, name: str) -> bytes:
+        """The file that `add_model` loaded. Raises SettingsError for a model that is here no more."""
+        try:
+            return self._model_files[name]
+        except KeyError:
+            raise _gone(name) from None
+
+    def train(self, text: bytes, heads: int, strategy: str, minutes: float, wall_seconds: float) -> TrainingChild:
+        """Start training a byte-level model on `text` in a process of its own, which the caller closes."""
+        from mtviz.training.child import TrainingChild
+
+        return TrainingChild(text, heads, strategy, minutes, wall_seconds)
+
+    def _loaded(self, settings: Settings) -> Loaded:
+        """The trunk that the settings name, and its drafters. Raises NoModel, or SettingsError for a model that is here no more."""
+        if settings.model == "default":
+            return self.load(), self._drafters
+        with self._keeping:
+            if settings.model not in self._byte_models:
+                if settings.model != "bytes":
+                    raise _gone(settings.model)
+                try:
+                    self._byte_models["bytes"] = _byte_model(BYTE_MODEL)
+                except ValueError as error:
+                    raise NoModel(str(error)) from error
+            return self._byte_models[settings.model]
+
+    def _run_of(self, settings: Settings) -> tuple[Trunk, Drafter | None]:
         from mtviz.drafting.lookup import LookupDrafter
 
+        trunk, drafters = self._loaded(settings)
         if settings.drafter == "none" or settings.num_draft_tokens == 0:
-            return None
+            return trunk, None
         if settings.drafter == "lookup":
-            return LookupDrafter(trunk.vocab_size)
-        if settings.drafter not in self._drafters:
-            have = ", ".join([*sorted(self._drafters), "lookup", "none"])
+            return trunk, LookupDrafter(trunk.vocab_size)
+        if settings.drafter not in drafters:
+            have = ", ".join([*sorted(drafters), "lookup", "none"])
             raise SettingsError("drafter", f"no {settings.drafter} heads are loaded for {trunk.name}; choose one of {have}")
-        return self._drafters[settings.drafter]()
+        return trunk, drafters[settings.drafter]()
 
     def decode(self, prompt: str, settings: Settings) -> Iterator[Trace]:
         """Yield the growing Trace: after the prefill and after every round. The last one has a `finish_reason`.
@@ -173,8 +221,7 @@ class Service:
         check_prompt(prompt)
         from mtviz.decoding.record import decode_trace
 
-        trunk = self.load()
-        traces = decode_trace(trunk, self._drafter(trunk, settings), prompt, settings, load_seconds=self._load_seconds)
+        traces = decode_trace(*self._run_of(settings), prompt, settings, load_seconds=self._load_seconds)
         trace: Trace | None = None
         while True:
             try:
@@ -208,8 +255,8 @@ class Service:
         check_prompt(prompt)
         from mtviz.evaluation.race import race, result
 
-        trunk = self.load()
-        steps = race(trunk, self._drafter(trunk, settings), prompt, settings)
+        trunk, drafter = self._run_of(settings)
+        steps = race(trunk, drafter, prompt, settings)
         lanes: tuple[Trace, ...] = ()
         while True:
             with self._device:
@@ -219,6 +266,19 @@ class Service:
             lanes = step
             yield {"kind": "progress", "tokens": [len(lane["output"]["tokens"]) for lane in lanes]}
         yield result(trunk, *lanes)
+
+
+def _gone(model: str) -> SettingsError:
+    return SettingsError("model", f"{model[:40]} is not here any more; train it again, or load its file")
+
+
+def _byte_model(path: Path) -> Loaded:
+    from mtviz.drafting.joint import joint_drafters
+    from mtviz.heads.joint_store import decodable, load_joint
+
+    model, described = load_joint(path)
+    trunk, model = decodable(model, described.get("name") or "bytes", described.get("after_prompt", ""))
+    return trunk, joint_drafters(model, trunk)
 
 
 def _changes(depth: Callable[[int], int], steps: int) -> list[list[int]]:

@@ -5,11 +5,15 @@ Every bound is declared once in `BOUNDS`; the sliders, the argument parser and t
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Mapping
 
 RULES = ("ratio", "speculative", "match", "typical")
 DRAFTERS = ("parallel", "hierarchical", "mtp", "adaptive", "lookup", "none")
+# The trunk that the service was started with, and the byte-level one that comes with the repository, each with its best heads.
+MODELS = {"default": "mtp", "bytes": "hierarchical"}
+OWN_MODEL = re.compile(r"own-[0-9a-f]{16}")  # one that was trained on the page, by the beginning of its fingerprint
 DTYPES = ("bfloat16", "float32")
 MAX_PROMPT_CHARACTERS = 4000
 
@@ -71,6 +75,8 @@ class Settings:
     top_p: float = 1.0
     seed: int = 0
     max_new_tokens: int = 64
+    model: str = "default"
+    """The trunk, by name: "default", "bytes", or a model trained on the page ("own-" and 16 hexadecimal digits)."""
     drafter: str = "mtp"
     raw: bool = False
     """Continue the prompt as plain text instead of wrapping it in the chat template."""
@@ -81,6 +87,8 @@ class Settings:
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise SettingsError(name, f"must be one of {', '.join(allowed)}; got {_shown(getattr(self, name))}")
+        if not isinstance(self.model, str) or not (self.model in MODELS or OWN_MODEL.fullmatch(self.model)):
+            raise SettingsError("model", f"must be one of {', '.join(MODELS)}, or a model trained here; got {_shown(self.model)}")
         if not isinstance(self.raw, bool):
             raise SettingsError("raw", f"must be true or false; got {_shown(self.raw)}")
 

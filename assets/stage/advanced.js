@@ -7,7 +7,7 @@ import { JUDGING } from './knobs.js';
 const NUMBERS = ['num_draft_tokens', 'threshold', 'temperature', 'top_k', 'top_p', 'seed', 'max_new_tokens', 'epsilon', 'delta'];
 
 // Where nothing can be decoded, only what judges a stored round anew.
-export function createAdvanced(t, { choices, bounds }, knobs, tools, canDecode) {
+export function createAdvanced(t, { choices, bounds, heads_of: headsOf }, knobs, tools, canDecode) {
   const numbers = NUMBERS.filter((field) => canDecode || JUDGING.includes(field));
   const inputs = {};
   const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('drawer.label'));
@@ -21,6 +21,18 @@ export function createAdvanced(t, { choices, bounds }, knobs, tools, canDecode) 
       return h('label', { class: 'choice' }, input, h('b', {}, t(`${names}.${value}`)), h('span', {}, t(`${names}.${value}.tip`)));
     });
     return h('fieldset', { 'data-field': field }, h('legend', {}, t(`field.${field}`)), ...options);
+  }
+
+  // Another trunk has other heads. One that was trained on the Heads page shows while it is chosen.
+  function models() {
+    const fieldset = group('model', (value) => {
+      knobs.set('model', value);
+      knobs.set('drafter', headsOf[value]);
+    });
+    const own = h('p', { class: 'own-model', hidden: true }, t('model.own'));
+    inputs.own = own;
+    fieldset.append(own);
+    return fieldset;
   }
 
   function number(field) {
@@ -41,6 +53,9 @@ export function createAdvanced(t, { choices, bounds }, knobs, tools, canDecode) 
     root: h('div', { class: 'advanced-box' }, button, panel),
     update() {
       for (const field of ['rule', 'drafter']) inputs[field]?.forEach((input) => { input.checked = input.value === knobs.settings[field]; });
+      const { model = 'default' } = knobs.settings; // older traces name none
+      inputs.model?.forEach((input) => { input.checked = input.value === model; });
+      if (inputs.own) inputs.own.hidden = choices.model.includes(model);
       for (const field of numbers) inputs[field].value = knobs.settings[field] ?? '';
       if (inputs.raw) inputs.raw.checked = knobs.settings.raw;
     },

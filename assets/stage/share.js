@@ -1,6 +1,8 @@
 // A link that restores the controls, all of it behind the `#`, so that it reaches no server. What a link says is a
 // stranger's word: each value is held against the bounds and choices of the settings.
 
+const OWN_MODEL = /^own-[0-9a-f]{16}$/; // one that was trained on the Heads page
+
 export function linkTo(address, prompt, settings, model) {
   return `${address.split('#')[0]}#${new URLSearchParams({ prompt, ...settings, weights: weightsOf(model) })}`;
 }
@@ -29,7 +31,7 @@ function checked(name, text, { bounds, choices, max_prompt_characters: longest }
   let value = text;
   if (name === 'prompt') good = text.trim() !== '' && Array.from(text).length <= longest;
   else if (name === 'weights') good = /^\w{0,12}$/.test(text);
-  else if (choices[name]) good = choices[name].includes(text);
+  else if (choices[name]) good = choices[name].includes(text) || (name === 'model' && OWN_MODEL.test(text));
   else if (bounds[name]) {
     const { low, high, integer, low_open: open } = bounds[name];
     value = /^\d+(\.\d+)?(e-\d+)?$/.test(text) ? Number(text) : NaN;

@@ -44,6 +44,7 @@ def tradeoff(argv: Sequence[str] | None = None) -> int:
     given.add_argument("--heads", type=int, nargs="+", default=[1, 2, 4, 8])
     given.add_argument("--minutes", type=float, default=4.0, help="processor time that each trains for (default %(default)s)")
     given.add_argument("--decay", type=float, default=0.3, help="in training, head i weighs decay^i (default %(default)s)")
+    given.add_argument("--draft-every", type=int, default=3, metavar="N", help="in training, drafts train at one step in N (default %(default)s)")
     given.add_argument("--out", type=Path, required=True, metavar="DIR", help="where heads-N/ of each run are, or go")
     arguments = given.parse_args(argv)
     models, runs = {}, {}
@@ -53,7 +54,7 @@ def tradeoff(argv: Sequence[str] | None = None) -> int:
             if not (path / "provenance.json").exists():
                 _say(f"training {heads} heads")
                 words = ["--text", *map(str, arguments.text), "--heads", str(heads), "--out", str(path)]
-                words += ["--minutes", str(arguments.minutes), "--decay", str(arguments.decay)]
+                words += ["--minutes", str(arguments.minutes), "--decay", str(arguments.decay), "--draft-every", str(arguments.draft_every)]
                 if failed := from_scratch.main([*words, *(["--resume"] if (path / "checkpoint.pt").exists() else [])]):
                     return failed
             models[heads], _ = load_joint(path / "model.safetensors")

@@ -34,10 +34,11 @@ def parser() -> argparse.ArgumentParser:
     given.add_argument("--kind", choices=sorted(KINDS), default="hierarchical", help="how the heads depend on each other (default %(default)s)")
     given.add_argument("--strategy", choices=STRATEGIES, default=default.strategy)
     given.add_argument("--decay", type=float, default=default.decay, help="weighted: head i weighs decay^i; 0: 1 / (i + 1)")
+    given.add_argument("--draft-every", type=int, default=default.draft_every, metavar="N", help="train the drafts at one step in N")
     given.add_argument("--minutes", type=float, default=default.minutes, help="processor time to train for (default %(default)s)")
     given.add_argument("--steps", type=int, default=0, help="train for so many steps instead")
-    given.add_argument("--width", type=int, default=128, help="a multiple of 32 (default %(default)s)")
-    given.add_argument("--layers", type=int, default=3)
+    given.add_argument("--width", type=int, default=96, help="a multiple of 32 (default %(default)s)")
+    given.add_argument("--layers", type=int, default=2)
     given.add_argument("--learning-rate", type=float, default=default.learning_rate)
     given.add_argument("--seed", type=int, default=0)
     given.add_argument("--name", default="bytes", help="what a Trace calls the model")
@@ -60,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     given.out.mkdir(parents=True, exist_ok=True)
-    fields = ("steps", "minutes", "strategy", "decay", "learning_rate", "seed")
+    fields = ("steps", "minutes", "strategy", "decay", "draft_every", "learning_rate", "seed")
     training = JointTraining(model, text, JointSchedule(**{name: getattr(given, name) for name in fields}), given.out)
     if given.resume:
         training.resume()
@@ -107,6 +108,8 @@ def _check(given: argparse.Namespace) -> None:
         raise SettingsError("steps", f"must be a whole number from 0; got {given.steps}")
     if not 0 <= given.decay <= 1:
         raise SettingsError("decay", f"must be a number from 0 to 1; got {given.decay:g}")
+    if not 1 <= given.draft_every <= 100:
+        raise SettingsError("draft_every", f"must be a whole number from 1 to 100; got {given.draft_every}")
     if not 0 < given.learning_rate <= 1:
         raise SettingsError("learning_rate", f"must be a number above 0 to 1; got {given.learning_rate:g}")
     if given.width % 32 or not 32 <= given.width <= 512:

@@ -24,6 +24,7 @@ from .schedules import progressive_training
 from .text import Text
 
 STRATEGIES = ("plain", "weighted", "progressive")
+FIGURES_EVERY = 4
 HELD_WINDOWS = 24  # for the figures during training
 SAMPLE_PROMPT, SAMPLE_BYTES = 40, 80
 
@@ -40,9 +41,10 @@ class JointSchedule:
     minutes: float = 5.0
     strategy: str = "weighted"
     decay: float = 0.0  # weighted: head i weighs decay^i; 1 / (i + 1) where it is 0
-    batch_bytes: int = 512
+    draft_every: int = 1  # the drafts train at one step in so many, the trunk at all of them
+    batch_bytes: int = 1024
     window: int = 256  # bytes that a sequence is long; every fourth batch has half as many of twice the length
-    learning_rate: float = 3e-3
+    learning_rate: float = 1e-2
     warmup: int = 40
     cooldown: float = 0.5
     weight_decay: float = 0.1
@@ -53,8 +55,11 @@ class JointSchedule:
         """Linear warm-up over `warmup` steps, constant, and down to a hundredth over the last `cooldown` of the budget."""
         return self.learning_rate * min(1.0, (step + 1) / self.warmup, max(0.01, (1 - progress) / self.cooldown))
 
-    def active(self, heads: int, progress: float) -> int:
-        """How many heads train: all, or with `progressive` one more at each equal share of the first half of the budget."""
+    def active(self, heads: int, step: int, progress: float) -> int:
+        """How many heads train at `step`: all, or with `progressive` one more at each equal share of the first half of the
+        budget; the trunk's alone at the steps between those of the drafts."""
+        if step % self.draft_every:
+            return 1
         return progressive_training(int(1000 * progress), heads, 500 // heads if self.strategy == "progressive" else 0)
 
     def loss(self, predictions: Tensor, ids: Tensor) -> Tensor:
@@ -66,9 +71,9 @@ class JointSchedule:
 class JointTraining:
     """Model, optimiser and step number; everything random follows from the seed and the step.
 
-    `out` gets checkpoint.pt and log.jsonl, one line a step: step, bytes and seconds so far, active heads, loss, per head
-    `losses` (nats) and `accuracy` on the batch (null for a head that did not train), gradient norm, rate; every so often
-    `held_losses`, `held_accuracy` and a `sample`.
+    `out` gets checkpoint.pt and log.jsonl, one line a step: step, bytes and seconds so far, active heads, loss, gradient norm,
+    rate; every fourth step at which drafts train per head `losses` (nats) and `accuracy` on the batch (null for a head that does
+    not train yet); every so often `held_losses`, `held_accuracy` and a `sample`.
     """
 
     def __init__(self, model: MultiTokenPrediction, text: Text, schedule: JointSchedule, out: Path) -> None:
@@ -140,28 +145,28 @@ class JointTraining:
         """One optimiser step; returns what the log says of it. Raises Diverged before the weights are touched."""
         began = time.thread_time()
         ids = self.batch()
-        active = self.schedule.active(self.model.heads, self.progress)
+        active = self.schedule.active(self.model.heads, self.step, self.progress)
         rate = self.schedule.rate(self.step, self.progress)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         predictions = self.model(ids, active)
         loss = self.schedule.loss(predictions, ids) + self.model.extra_loss(predictions, ids)
         self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
+        (loss * active).backward()  # as a sum: the trunk's own part weighs the same at every step
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.schedule.clip)
         if not (torch.isfinite(loss) and torch.isfinite(norm)):
             raise Diverged(f"the loss is {loss.item()}, its gradient {norm.item()} at step {self.step}")
         self.optimizer.step()
-        with torch.no_grad():
-            losses, accuracy = head_figures(predictions, ids)
+        record = {"active": active, "loss": loss.item(), "grad_norm": norm.item(), "lr": rate}
+        if self.step % (FIGURES_EVERY * self.schedule.draft_every) == 0:
+            losses, accuracy = head_figures(predictions.detach(), ids)
+            missing = [None] * (self.model.heads - active)
+            record |= {"losses": losses + missing, "accuracy": accuracy + missing}
         self.step += 1
         self.bytes += ids.numel()
         self.seconds += time.thread_time() - began
-        missing = [None] * (self.model.heads - active)
-        return {
-            "step": self.step, "bytes": self.bytes, "seconds": round(self.seconds, 3), "progress": round(self.progress, 5), "active": active,
-            "loss": loss.item(), "losses": losses + missing, "accuracy": accuracy + missing, "grad_norm": norm.item(), "lr": rate,
-        }  # fmt: skip
+        where = {"step": self.step, "bytes": self.bytes, "seconds": round(self.seconds, 3), "progress": round(self.progress, 5)}
+        return where | record
 
     @torch.inference_mode()
     def evaluated(self) -> dict[str, Any]:

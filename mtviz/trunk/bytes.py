@@ -24,11 +24,12 @@ def byte_tokenizer(after_prompt: str = "") -> PreTrainedTokenizerFast:
     return tokenizer
 
 
-def byte_llama(width: int = 128, layers: int = 3, context: int = 512) -> LlamaForCausalLM:
-    """An untrained Llama over bytes: attention heads of 32 dimensions, tied embeddings. 0.6 M parameters at the defaults."""
+def byte_llama(width: int = 96, layers: int = 2, context: int = 512) -> LlamaForCausalLM:
+    """An untrained Llama over bytes: attention heads of 32 dimensions, tied embeddings. 0.25 M parameters at the defaults."""
     config = LlamaConfig(
         vocab_size=256, hidden_size=width, intermediate_size=32 * round(width * 2.75 / 32), num_hidden_layers=layers,
         num_attention_heads=width // 32, num_key_value_heads=width // 32, max_position_embeddings=context, tie_word_embeddings=True,
         bos_token_id=None, eos_token_id=END, pad_token_id=None,
+        initializer_range=width**-0.5,  # the usual .02 is for wide models: logits of a narrow one would take long to grow
     )  # fmt: skip
     return LlamaForCausalLM(config)

@@ -64,6 +64,7 @@ def _decode_endpoint(service: Service):
         delta: float = defaults.delta,
         top_k: float = defaults.top_k,
         top_p: float = defaults.top_p,
+        model: str = defaults.model,
         drafter: str = defaults.drafter,
         raw: bool = defaults.raw,
     ) -> dict:

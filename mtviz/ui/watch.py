@@ -13,7 +13,7 @@ from typing import Any, Iterator
 import gradio as gr
 
 from mtviz.service import ASSETS, NoModel, Service, Status
-from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings, SettingsError
+from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, MODELS, Settings, SettingsError
 from mtviz.trace import Trace, dumps, schema
 from mtviz.views.charts import acceptance_by_position
 from mtviz.views.stage import stage_script
@@ -61,7 +61,8 @@ def build(service: Service) -> None:
 def _config(service: Service, first: Trace) -> dict[str, Any]:
     return {
         "bounds": {name: vars(bound) for name, bound in BOUNDS.items()},
-        "choices": {name: list(allowed) for name, allowed in CHOICES.items()},
+        "choices": {name: list(allowed) for name, allowed in CHOICES.items()} | {"model": list(MODELS)},
+        "heads_of": MODELS,
         "schema": schema(),
         "max_prompt_characters": MAX_PROMPT_CHARACTERS,
         "defaults": Settings().to_dict(),

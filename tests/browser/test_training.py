@@ -1,0 +1,44 @@
+"""From a pasted text to decoding with the model that was trained on it, as a visitor does it."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+PATIENCE = 150_000  # ms: the training shares two cores with everything else
+SENTENCE = "The little red boat sails at dawn, and the little grey gull sails after it. "
+pytestmark = [pytest.mark.browser, pytest.mark.model, pytest.mark.slow]
+
+
+def test_a_pasted_text_becomes_a_model_that_decodes_on_the_stage(page, app_url, tmp_path):
+    page.goto(app_url)
+    page.get_by_role("tab", name="Heads").click()
+    train = page.locator("#train")
+    text = train.locator("textarea")
+    text.fill("one line")
+    train.locator("[data-field=heads]").fill("3")
+    train.locator("[data-field=minutes]").fill("0.05")
+    train.locator(".start").click()
+    expect(train.locator(".refusal")).to_contain_text("has 8 bytes; training takes 1,000 to 1,000,000 bytes")
+    expect(text).to_have_attribute("aria-invalid", "true")
+    assert text.input_value() == "one line"  # nothing is lost
+
+    text.fill(SENTENCE * 60)
+    train.locator(".start").click()
+    expect(train.locator(".finished")).to_be_visible(timeout=PATIENCE)
+    expect(train.locator(".refusal")).to_be_hidden()
+    assert train.locator("svg").first.locator("path.line").count() == 3
+    expect(train.locator(".samples li").first).to_be_visible()
+    with page.expect_download() as downloading:
+        train.locator(".download").click()
+    downloading.value.save_as(tmp_path / "own.safetensors")
+    train.locator(".load input").set_input_files(tmp_path / "own.safetensors")
+    expect(train.locator(".finished")).to_be_visible()
+
+    train.locator(".use").click()
+    stage = page.locator("#stage")
+    expect(stage.locator(".badge")).to_have_text("live run", timeout=PATIENCE)
+    expect(stage.locator(".column").first).to_be_visible()
+    stage.locator(".advanced-button").click()
+    expect(stage.locator(".own-model")).to_be_visible()
+    expect(stage.locator("input[name=mtviz-drafter][value=hierarchical]")).to_be_checked()
