@@ -1,4 +1,4 @@
-"""Command line: `python -m mtviz decode | train | corpus | heads | export | bench | race | lab | serve`. `--help` after any of them lists its options."""
+"""Command line: `python -m mtviz decode | train | corpus | heads | export | bench | race | lab | record | serve`. `--help` after any of them lists its options."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _add_decode(commands.add_parser("decode", help="decode one prompt, round by round"))
     _add_race(commands.add_parser("race", help="decode one prompt twice, token by token and with drafts, and compare"))
     for name, (_, summary) in _OWN_PARSERS.items():
+    _add_record(commands.add_parser("record", help="record the presets of the page, and their atlases"))
         commands.add_parser(name, help=summary, add_help=False)
     serve = commands.add_parser("serve", help="start the page")
     serve.set_defaults(run=_serve)
@@ -127,6 +128,35 @@ def _serve(arguments: argparse.Namespace) -> int:
     import runpy
 
     runpy.run_path(str(Path(__file__).resolve().parent.parent / "app.py"), run_name="__main__")
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Record presets with the weights of today: each one's trace, and the atlas of those that have one. What a stopped run has made of an atlas is kept."
+    parser.add_argument("presets", nargs="*", metavar="NAME", help="a preset (default: all)")
+    parser.add_argument("--traces-only", action="store_true", help="no atlases")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="directory with traces/ and atlas/ (default: the page's own)")
+    parser.set_defaults(run=_record)
+
+
+def _record(arguments: argparse.Namespace) -> int:
+    from mtviz.evaluation import atlas
+    from mtviz.service import ASSETS, NoModel, Service
+
+    service, out = Service(), arguments.out or ASSETS
+    try:
+        presets = [service.preset(name) for name in arguments.presets] or service.presets()
+        (out / "traces").mkdir(parents=True, exist_ok=True)
+        for preset in presets:
+            trace = atlas.run(service.decode, preset["prompt"], Settings.from_mapping(preset["settings"]))
+            (out / "traces" / f"{preset['name']}.json").write_text(dumps(trace) + "\n", encoding="utf-8")
+            print(f"{preset['name']}: {len(trace['rounds'])} rounds, {trace['seconds']['total']:.1f} s", flush=True)
+        for preset in presets if not arguments.traces_only else []:
+            if preset.get("atlas") == preset["name"]:
+                print(atlas.record(preset, service.decode, out / "atlas", f"python -m mtviz record {preset['name']}"), flush=True)
+    except (SettingsError, NoModel, RuntimeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
     return 0
 
 

@@ -11,8 +11,9 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterator, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NotRequired, TypedDict
 
+from mtviz.atlas import load as load_atlas
 from mtviz.settings import DRAFTERS, Settings, SettingsError, check_prompt
 from mtviz.trace import Trace, loads
 
@@ -39,6 +40,7 @@ class Preset(TypedDict):
     teaches: str
     prompt: str
     settings: dict[str, Any]
+    atlas: NotRequired[str]  # the preset whose atlas its knobs move in: its own, or that of the same prompt
 
 
 class Status(TypedDict):
@@ -84,6 +86,13 @@ class Service:
         """The recorded trace of a preset. Raises SettingsError for a name that no preset has."""
         path = ASSETS / "traces" / f"{self.preset(name)['name']}.json"
         return loads(path.read_text(encoding="utf-8"))
+
+    def atlas(self, name: str) -> str:
+        """The atlas of a preset, checked, as JSON text. Raises SettingsError where the preset has none."""
+        path = ASSETS / "atlas" / f"{self.preset(name).get('atlas')}.json"
+        if not path.exists():
+            raise SettingsError("preset", f"{str(name)[:40]!r} has no atlas")
+        return load_atlas(path)
 
     def comparison(self) -> dict[str, Any]:
         """The prompts that were decoded with every drafter, and under which settings."""

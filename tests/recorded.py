@@ -2,6 +2,7 @@
 
 from fakes import ScriptedDrafter, ScriptedTrunk, prefix_law
 
+from mtviz.atlas import cell_settings, cells, pack
 from mtviz.decoding.record import decode_trace
 from mtviz.settings import Settings
 
@@ -34,3 +35,23 @@ def record(seed=0, trunk=None, drafter=None, **settings):
     given = Settings(**{"temperature": 1.0, "max_new_tokens": 24, "seed": seed} | settings)
     *_, trace = decode_trace(trunk or new_trunk(seed), drafter or new_drafter(seed), "Once", given)
     return trace
+
+
+class WordyTrunk(ScriptedTrunk):
+    """Its tokens are words of their own, but for one that is half a character."""
+
+    def token_bytes(self, id_):
+        return b"\xe8\x81" if id_ == 3 else b" word%d" % id_
+
+
+def decode_wordy(prompt, settings):
+    """As `Service.decode`, by a scripted trunk whose greedy text goes on for a while."""
+    trunk = WordyTrunk(scripted_law(5), VOCAB, end_ids=[END])
+    yield from decode_trace(trunk, new_drafter(5), prompt, settings)
+
+
+def wordy_atlas(**settings):
+    """An atlas of that trunk, each cell decoded."""
+    base = Settings(**{"max_new_tokens": 24, "seed": 3} | settings).to_dict()
+    runs = {cell: list(decode_wordy("Once", Settings.from_mapping(cell_settings(base, cell))))[-1] for cell in cells()}
+    return pack(runs, {"command": "test", "preset": "made", "date": "today", "python": "3"})

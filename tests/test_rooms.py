@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BASE = ("settings", "rules", "text", "trace", "simulator")
+BASE = ("settings", "rules", "text", "trace", "atlas", "simulator")
 
 # What each room may import from mtviz, and which heavy packages it may import. A name with a dot is one module of a room.
 ROOMS = {
@@ -16,14 +16,15 @@ ROOMS = {
     "rules": set(),
     "text": set(),
     "trace": {"settings", "rules", "text"},
+    "atlas": {"settings", "rules", "text", "trace"},
     "simulator": {"settings", "rules", "text"},
     "trunk": {"settings", "text"},
     "heads": {"settings", "text", "trunk"},
     "drafting": {"trunk", "heads"},
     "decoding": {"drafting.protocol", "trunk", "trace", "rules", "settings", "text"},
     "training": {"heads", "trunk", "settings"},
-    "evaluation": {"decoding", "drafting", "heads", "trunk", "training", "trace", "settings"},
-    "views": {"trace", "rules", "text"},
+    "evaluation": {"decoding", "drafting", "heads", "trunk", "training", "trace", "atlas", "rules", "settings"},
+    "views": {"trace", "rules", "text", "atlas"},
     "service": {*BASE, "trunk", "heads", "drafting", "decoding", "training", "evaluation", "views"},
     "ui": {"service", "views", "simulator", "trace", "settings"},
     "app": {"service", "ui", "views", "simulator", "trace", "settings"},

@@ -6,6 +6,7 @@ component's value, which grows by one line a round (the format is described in a
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any, Iterator
@@ -34,6 +35,9 @@ def build(service: Service) -> None:
     def recorded(name: str) -> str:
         return dumps(service.recorded(name))
 
+    async def atlas(name: str) -> str:
+        return await asyncio.to_thread(service.atlas, name)
+
     def status(_: None = None) -> Status:
         return service.status()
 
@@ -44,7 +48,7 @@ def build(service: Service) -> None:
         js_on_load=stage_script() + (ASSETS / "stage" / "gradio.js").read_text(encoding="utf-8") + "connectStage();",
         apply_default_css=False,
         config=json.dumps(_config(service, first), ensure_ascii=False),
-        server_functions=[recorded, status],
+        server_functions=[recorded, atlas, status],
         elem_id="stage",
     )
     with gr.Accordion("Acceptance by position", open=False):
