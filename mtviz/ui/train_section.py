@@ -15,7 +15,7 @@ import tempfile
 import time
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, AsyncIterator, Callable
+from typing import Any, AsyncIterator, Callable
 
 import gradio as gr
 
@@ -23,9 +23,6 @@ from mtviz.service import ASSETS, Service
 from mtviz.settings import Bound, SettingsError
 from mtviz.views import stream
 from mtviz.views.stage import STAGE
-
-if TYPE_CHECKING:
-    from mtviz.training.child import TrainingChild
 
 TRAIN = ASSETS / "train_section"
 ROOT = ASSETS.parent
@@ -89,7 +86,7 @@ class Bench:
     def __init__(self, service: Service, minutes: float) -> None:
         self._service, self._minutes = service, Bound(0, minutes, 0.5, low_open=True)
         self._line: list[object] = []  # the first of it is training
-        self._running: dict[str, TrainingChild] = {}
+        self._running: dict[str, Any] = {}  # by name, what Service.train gave
         self._files: dict[str, bytearray] = {}
 
     def config(self) -> dict[str, Any]:
@@ -127,7 +124,7 @@ class Bench:
         finally:
             self._line.remove(place)
 
-    async def _watch(self, child: TrainingChild, text: str) -> AsyncIterator[str]:
+    async def _watch(self, child: Any, text: str) -> AsyncIterator[str]:
         points = 0
         over = False
         while not over:
