@@ -29,8 +29,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_decode(commands.add_parser("decode", help="decode one prompt, round by round"))
     _add_race(commands.add_parser("race", help="decode one prompt twice, token by token and with drafts, and compare"))
-    for name, (_, summary) in _OWN_PARSERS.items():
     _add_record(commands.add_parser("record", help="record the presets of the page, and their atlases"))
+    for name, (_, summary) in _OWN_PARSERS.items():
         commands.add_parser(name, help=summary, add_help=False)
     serve = commands.add_parser("serve", help="start the page")
     serve.set_defaults(run=_serve)
@@ -124,10 +124,6 @@ def _race(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _serve(arguments: argparse.Namespace) -> int:
-    import runpy
-
-    runpy.run_path(str(Path(__file__).resolve().parent.parent / "app.py"), run_name="__main__")
 def _add_record(parser: argparse.ArgumentParser) -> None:
     parser.description = "Record presets with the weights of today: each one's trace, and the atlas of those that have one. What a stopped run has made of an atlas is kept."
     parser.add_argument("presets", nargs="*", metavar="NAME", help="a preset (default: all)")
@@ -157,6 +153,10 @@ def _record(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _serve(arguments: argparse.Namespace) -> int:
+    import runpy
+
+    runpy.run_path(str(Path(__file__).resolve().parent.parent / "app.py"), run_name="__main__")
     return 0
 
 
