@@ -43,6 +43,7 @@ function connectStage() {
     decode: (payload) => trigger('decode', payload),
     stop: () => trigger('halt'),
     loadPreset: async (name) => JSON.parse(await server.recorded(name)),
+    loadAtlas: async (name) => JSON.parse(await server.atlas(name)),
   });
   const read = readGrowingTrace((update) => stage.show(update));
   watch('value', () => read(props.value));

@@ -2,6 +2,7 @@
 
 import { asksWhatIf, createKnobs, differs } from './knobs.js';
 import { captionAt, roundSentence } from './narrate.js';
+import { createAtlas } from './atlas.js';
 import { createBar } from './bar.js';
 import { createBrace } from './brace.js';
 import { createColumns } from './columns.js';
@@ -11,7 +12,7 @@ import { createMeters } from './meters.js';
 import { createMicroscope } from './microscope.js';
 import { createPlayer } from './player.js';
 import { createRail } from './rail.js';
-import { createRun, extendRun, locate, reJudged } from './run.js';
+import { createRun, extendRun, locate, placeIn, reJudged } from './run.js';
 import { createSentence, textOf } from './sentence.js';
 import { createStrings, pickLanguage } from './strings.js';
 import { createStrip } from './strip.js';
@@ -62,7 +63,7 @@ export function buildStage(root, host, fail, kept) {
     lecture,
     language() {
       remember('language', language === 'en' ? 'zh' : 'en');
-      host.rebuild({ status: known }, { run, source, at: player.t, busy, link, ...knobs });
+      host.rebuild({ status: known }, { run, source, at: player.t, busy, link, preset: atlas.preset, ...knobs });
     },
   });
   const bar = createBar(t, {
@@ -70,6 +71,8 @@ export function buildStage(root, host, fail, kept) {
     onDecode: decode, onPreset: openPreset,
   });
   const sentence = createSentence(t);
+  const atlas = createAtlas(t, { knobs, load: host.loadAtlas, still: () => calm.matches, changed: () => knobsMoved && retune() });
+  sentence.box.append(atlas.whole.root);
   const tally = createTally(t, (kinds) => strip.light(kinds));
   const columns = createColumns(t, inspect);
   const microscope = createMicroscope(t);
@@ -89,7 +92,7 @@ export function buildStage(root, host, fail, kept) {
   root.replaceChildren(
     h('div', { class: 'top' }, headline, status), bar.root, error,
     h('div', { class: 'story' }, sentence.box, tally.root),
-    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, guide.line, badge),
+    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, guide.line, badge, atlas.hold),
     h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
     meters.root, transport.root, live, microscope.panel);
 
@@ -116,7 +119,9 @@ export function buildStage(root, host, fail, kept) {
     sentence.apply(shown, state);
     flight.apply(shown.view, state);
     meters.apply(shown, state);
-    tally.apply(pass, state, !whatIf);
+    if (showsWhole()) tally.apply(run.passes.at(-1), { ...state, counted: true }, false);
+    else tally.apply(pass, state, !whatIf);
+    atlas.whole.at(pass.at);
     const place = placeOf(pass);
     strip.apply(pass, ms, place);
     transport.update(place);
@@ -167,7 +172,9 @@ export function buildStage(root, host, fail, kept) {
     whatIf = asked ? reJudged(run, pass, knobs.settings) : null;
     setData(root, 'whatif', whatIf ? 'yes' : 'no');
     setData(root, 'drafter', run.trace.settings.drafter);
-    setText(badge, whatIf ? t('whatif.badge') : t(`source.${source}`));
+    setData(root, 'atlas', showsWhole() ? 'yes' : 'no');
+    if (!player.playing) atlas.fetch();
+    setText(badge, whatIf ? t('whatif.badge') : atlas.label ?? t(`source.${source}`));
     setData(badge, 'kind', whatIf ? 'whatif' : source);
     const n = run.trace.settings.drafter === 'none' ? 0 : run.trace.settings.num_draft_tokens;
     setText(headline, n ? t('headline', { n, number: t(`number.${n}`) }) : t('headline.plain'));
@@ -176,17 +183,38 @@ export function buildStage(root, host, fail, kept) {
   }
   knobs.onChange((field) => {
     knobsMoved = field !== 'load';
+    if (knobsMoved && run?.passes.length) {
+      guide.bet.drop();
+      retune();
+      guide.did(field);
+    }
     bar.update();
-    if (field === 'load' || !run?.passes.length) return;
+  });
+
+  // The knobs have moved: another recorded run takes the stage, halted where this one is; else this round is judged anew.
+  function retune() {
     if (player.playing) player.pause();
+    const trace = busy ? null : atlas.pick();
+    if (trace) {
+      const [before, at] = [run, player.t];
+      begin(run.key, trace, 'recorded');
+      player.t = placeIn(run, before, at);
+      atlas.show(run);
+      setText(live, `${atlas.label}. ${atlas.whole.note}`);
+    }
     changed();
     guide.did(field);
     player.show();
-  });
+  }
+
+  function showsWhole() {
+    return atlas.label !== null && !player.playing && !whatIf;
+  }
 
   function begin(key, trace, from) {
     run = createRun(key, trace);
     source = from;
+    if (from !== 'recorded') atlas.open(null, null);
     player.waiting = from === 'live' && trace.finish_reason === null;
     sentence.begin(run);
     tally.begin(run);
@@ -197,7 +225,9 @@ export function buildStage(root, host, fail, kept) {
 
   async function openPreset(name) {
     guide.did('own');
-    start(`recorded ${name}`, await host.loadPreset(name), 'recorded');
+    const trace = await host.loadPreset(name);
+    atlas.open(config.presets.find((preset) => preset.name === name), trace);
+    start(`recorded ${name}`, trace, 'recorded');
   }
 
   // A stored run: its settings go to the knobs, and it plays from its start. A live one, which would take the stage back
@@ -313,6 +343,7 @@ export function buildStage(root, host, fail, kept) {
     else if (event.key === 'l') lecture();
     else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
+  root.addEventListener('keydown', atlas.key, { signal: leaving.signal });
 
   document.addEventListener('fullscreenchange', () => {
     if (!document.fullscreenElement && root.classList.contains('lecture')) lecture();
@@ -329,6 +360,7 @@ export function buildStage(root, host, fail, kept) {
     knobs.load(kept.prompt, kept.settings);
     knobsMoved = true;
     begin(kept.run.key, kept.run.trace, kept.source);
+    atlas.open(kept.preset, kept.run.trace);
     setBusy(kept.busy);
     player.seek(kept.at);
     guide.restore();
@@ -336,6 +368,7 @@ export function buildStage(root, host, fail, kept) {
   } else if (config.first) {
     knobs.load(config.first.prompt.text, config.first.settings);
     begin('first', config.first, 'recorded');
+    atlas.open(config.presets[0], config.first);
     openLink();
     guide.open(Boolean(link));
   } else {

@@ -88,5 +88,15 @@ def answers(seed: int = 0, rounds: int = 1000, traces: int = 60) -> dict[str, An
     return {"judged": judged, "counted": [{"trace": trace, "counts": counts(trace)} for trace in counted]}
 
 
+def atlas() -> dict[str, Any]:
+    """An atlas of a scripted trunk, and each of its runs as Python unpacks it: by row, then `exact` or column."""
+    from recorded import wordy_atlas
+
+    from mtviz.atlas import LENGTHS, THRESHOLDS, expand
+
+    packed = wordy_atlas()
+    return {"packed": packed, "exact": [expand(packed, (n, None)) for n in LENGTHS], "ratio": [[expand(packed, (n, t)) for t in THRESHOLDS] for n in LENGTHS]}
+
+
 if __name__ == "__main__":
     json.dump(answers(), sys.stdout)

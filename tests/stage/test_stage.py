@@ -22,7 +22,7 @@ def test_node_tests_pass_with_the_engines_answers(tmp_path):
     import engine
 
     answers = tmp_path / "answers.json"
-    answers.write_text(json.dumps(engine.answers()), encoding="utf-8")
+    answers.write_text(json.dumps({**engine.answers(), "atlas": engine.atlas()}), encoding="utf-8")
     tests = sorted(str(path) for path in HERE.glob("*.test.js"))
     done = subprocess.run([programs.node(), "--test", *tests], env={"PATH": "/usr/bin:/bin", "ENGINE_ANSWERS": str(answers)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]

@@ -1,0 +1,169 @@
+"""Knobs that act on whole recorded runs, in a real browser, on an atlas of a scripted trunk."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from recorded import wordy_atlas
+
+from mtviz.atlas import THRESHOLDS, expand
+from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS
+from mtviz.trace import counts, schema
+from mtviz.views.stage import STAGE, stage_script, stage_style
+
+pytestmark = pytest.mark.browser
+
+STRINGS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (STAGE.parent / "i18n").glob("*.json")}
+SLIDE = """(element, value) => { element.value = value; element.dispatchEvent(new Event('input', { bubbles: true })); return document.querySelector('.badge').textContent; }"""
+
+
+@pytest.fixture(scope="module")
+def atlas():
+    return json.loads(json.dumps(wordy_atlas()))
+
+
+@pytest.fixture
+def page(browser, atlas, tmp_path):
+    first = expand(atlas, (4, 0.5))
+    config = {
+        "bounds": {name: vars(bound) for name, bound in BOUNDS.items()}, "defaults": first["settings"], "schema": schema(), "choices": CHOICES,
+        "presets": [{"name": "made", "atlas": "made", "title": "Made", "teaches": "", "prompt": "Once", "settings": {}}],
+        "max_prompt_characters": MAX_PROMPT_CHARACTERS, "status": {"live": False, "text": "none"}, "first": first, "strings": STRINGS, "language": "en",
+    }
+    path = tmp_path / "page.html"
+    path.write_text(
+        f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>body{{margin:8px}}{stage_style()}</style>'
+        f'<div class="mtviz-stage"></div><script>{stage_script()}\nwindow.asked = []; window.sent = [];'
+        f"const atlas = {json.dumps(atlas)};"
+        f"window.stage = mountStage(document.querySelector('.mtviz-stage'), {{config: {json.dumps(config)}, canDecode: true, decode: (p) => sent.push(p), stop() {{}},"
+        "loadPreset: async () => structuredClone(window.first), loadAtlas: async (name) => { asked.push(name); return atlas; }});</script>",
+        encoding="utf-8",
+    )
+    opened = browser.new_page(viewport={"width": 1280, "height": 800})
+    problems: list[str] = []
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.goto(path.as_uri())
+    yield opened
+    assert problems == []
+    opened.close()
+
+
+def halt(page):
+    """Halts the opening play, at which the atlas is fetched."""
+    page.keyboard.press("Shift+ArrowRight")
+    page.wait_for_selector(".hold:visible")
+
+
+def slide(page, threshold) -> str:
+    return page.locator(".rail .threshold").evaluate(SLIDE, threshold)
+
+
+def text_of(trace) -> str:
+    return "Once\n" + trace["output"]["text"].replace("\\xe8\\x81", "")
+
+
+def shown(page) -> str:
+    return page.locator(".whole .sentence").inner_text()
+
+
+def squeezed(text) -> str:
+    return " ".join(text.split())
+
+
+def test_the_atlas_is_fetched_at_the_first_halt_and_not_before(page):
+    page.keyboard.press(" ") if page.locator(".play").inner_text() == "▶" else None
+    assert page.evaluate("asked") == []
+    halt(page)
+    assert page.evaluate("asked") == ["made"]
+    assert page.inner_text(".badge") == "recorded run" and not page.is_visible(".whole")
+
+
+def test_the_threshold_chooses_a_whole_recorded_run(page, atlas):
+    halt(page)
+    for threshold in (0.07, 0.9):
+        column = min(range(9), key=lambda i: abs(THRESHOLDS[i] - threshold))
+        trace = expand(atlas, (4, THRESHOLDS[column]))
+        assert slide(page, threshold) == f"recorded run {27 + column + 1}/72"  # said before the event is over: nothing is waited for
+        assert squeezed(shown(page)) == squeezed(text_of(trace))
+        assert page.inner_text(".knob-value") == f"{THRESHOLDS[column]:.2f}" and float(page.input_value(".rail .threshold")) == THRESHOLDS[column]
+        assert page.locator(".strip").get_attribute("aria-valuemax") == str(len(trace["rounds"]) + 1)
+        assert page.inner_text(".big-number") == f"{counts(trace)['mean_acceptance_length']:.2f}"
+        assert f"mean TV {counts(trace)['mean_bias_tv']:.2f}" in page.inner_text(".drift")
+        exact = set(expand(atlas, (1, None))["output"]["text"].split())
+        dotted = page.locator(".said.differs").all_inner_texts()
+        assert page.inner_text(".drift").startswith(f"{len(dotted)} of " if dotted else "Word for word")
+        assert set(trace["output"]["text"].split()) - exact <= {*dotted}
+    assert page.evaluate("document.getAnimations().filter(({ effect }) => effect.target.matches('.said')).every(({ effect }) => effect.getTiming().duration <= 200)")
+
+
+def test_in_exact_the_text_does_not_move_when_the_length_changes(page):
+    halt(page)
+    page.get_by_text("Exact", exact=True).click()
+    assert page.inner_text(".badge") == "recorded run 4/8"
+    places = "[...document.querySelectorAll('.said')].map((word) => [word.textContent, ...Object.values(word.getBoundingClientRect().toJSON())])"
+    page.wait_for_function("document.getAnimations().every(({ effect }) => !effect.target?.matches('.said'))")
+    before, passes = page.evaluate(places), page.locator(".strip").get_attribute("aria-valuemax")
+    page.focus(".brace-handle")
+    for n in (5, 6, 7, 8):
+        page.keyboard.press("ArrowRight")
+        assert page.inner_text(".badge") == f"recorded run {n}/8"
+        assert page.evaluate(places) == before and page.evaluate("document.getAnimations().filter(({ effect }) => effect.target?.matches('.said')).length") == 0
+    assert page.inner_text(".drift").startswith("Word for word the Exact text ✓") and page.locator(".said.differs").count() == 0
+    assert int(page.locator(".strip").get_attribute("aria-valuemax")) != int(passes)
+
+
+def test_a_held_round_is_judged_again_and_let_go_again(page):
+    halt(page)
+    place = page.inner_text(".where")
+    page.click(".hold")
+    assert slide(page, 0.07) == "this round only" and page.inner_text(".where") == place and not page.is_visible(".whole")
+    assert float(page.input_value(".rail .threshold")) == 0.07  # between recorded thresholds
+    page.click(".hold")
+    assert page.inner_text(".badge") == "recorded run 28/72" and page.is_visible(".whole")
+
+
+def test_keys_go_from_one_recorded_threshold_to_the_next(page):
+    halt(page)
+    slide(page, 0.4)
+    page.focus(".rail .threshold")
+    page.keyboard.press("ArrowLeft")
+    assert page.inner_text(".knob-value") == "0.30"
+    page.keyboard.press("End")
+    assert page.inner_text(".knob-value") == "1.00"
+
+
+def test_another_prompt_leaves_the_atlas_and_a_live_run_is_no_part_of_it(page, atlas):
+    halt(page)
+    assert slide(page, 0.07).startswith("recorded run 28")
+    page.fill(".prompt-input", "Twice")
+    assert slide(page, 0.9) == "this round only"
+    page.click(".decode")
+    assert page.evaluate("sent[0].prompt") == "Twice"
+    live = {"run": 1, "source": "live", "busy": False, "trace": expand(atlas, (4, 0.5))}
+    page.evaluate("value => stage.show(value)", live)
+    page.keyboard.press("Shift+ArrowRight")
+    assert page.inner_text(".badge") == "live run" and not page.is_visible(".hold")
+    assert slide(page, 0.07) == "this round only"
+
+
+def test_playing_shows_the_text_as_it_grows(page):
+    halt(page)
+    slide(page, 0.07)
+    assert page.is_visible(".whole")
+    page.focus(".strip")
+    page.keyboard.press(" ")
+    page.wait_for_selector(".sentence-box > .sentence:visible")
+    assert not page.is_visible(".whole") and page.inner_text(".badge").startswith("recorded run 28/72")
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_scrolls_sideways(page, width):
+    page.set_viewport_size({"width": width, "height": 640})
+    halt(page)
+    if width == 360:
+        page.click(".sheet-button")
+        page.locator(".sheet-ranges [data-field=threshold]").evaluate(SLIDE, 0.07)
+    else:
+        slide(page, 0.07)
+    assert page.is_visible(".whole") and page.evaluate("document.documentElement.scrollWidth") <= width
