@@ -203,7 +203,6 @@ export function buildStage(root, host, fail, kept) {
       setText(live, `${atlas.label}. ${atlas.whole.note}`);
     }
     changed();
-    guide.did(field);
     player.show();
   }
 
