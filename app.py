@@ -1,16 +1,20 @@
-"""Start the page: settings → service → page → launch. `MTVIZ_MODEL` and `MTVIZ_DTYPE` choose another trunk."""
+"""Start the page: settings → service → page → launch. `MTVIZ_MODEL`, `MTVIZ_HEADS` and `MTVIZ_DTYPE` choose another trunk and its
+heads (docs/models.md); docs/hosting.md has the rest."""
 
-import logging
 import os
+from pathlib import Path
 
+from mtviz import hosting  # before anything that imports torch
 from mtviz.service import Service
 from mtviz.ui import build_ui, launch
 
-logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+hosting.log_as_json()
 
-service = Service(model=os.environ.get("MTVIZ_MODEL"), dtype=os.environ.get("MTVIZ_DTYPE", "bfloat16"))
-demo = build_ui(service)
+given = os.environ.get
+heads = Path(directory) if (directory := given("MTVIZ_HEADS")) else None
+service = Service(model=given("MTVIZ_MODEL"), dtype=given("MTVIZ_DTYPE", "bfloat16"), heads=heads)
+demo = build_ui(service, hosting.Limits.from_environment())
 
 if __name__ == "__main__":
-    service.load_in_background()
+    hosting.warm(service)
     launch(demo)

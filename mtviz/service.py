@@ -153,9 +153,10 @@ class Service:
             return trunk
 
     def load_in_background(self) -> None:
-        threading.Thread(target=self._load_quietly, name="load-model", daemon=True).start()
+        threading.Thread(target=self.load_quietly, name="load-model", daemon=True).start()
 
-    def _load_quietly(self) -> None:
+    def load_quietly(self) -> None:
+        """Load; where there is no model, `status` says so."""
         try:
             self.load()
         except NoModel as error:
@@ -221,6 +222,17 @@ class Service:
             raise SettingsError("drafter", f"no {settings.drafter} heads are loaded for {trunk.name}; choose one of {have}")
         return trunk, drafters[settings.drafter]()
 
+    def identity(self, settings: Settings) -> tuple[tuple[str, Any], ...]:
+        """What would decode with these settings, weights by their fingerprints. Empty where nothing can."""
+        from mtviz.decoding.record import model_info
+
+        if self._trunk is None and settings.model == "default":
+            return ()
+        try:
+            return tuple(model_info(*self._run_of(settings)).items())
+        except (SettingsError, NoModel):
+            return ()
+
     def decode(self, prompt: str, settings: Settings) -> Iterator[Trace]:
         """Yield the growing Trace: after the prefill and after every round. The last one has a `finish_reason`.
 
@@ -245,7 +257,7 @@ class Service:
                 if trace is None:
                     raise
                 trace["finish_reason"] = "error"
-                trace["message"] = f"{type(error).__name__}: {error}"[:500]
+                trace["message"] = failure(error)
             yield trace
             if trace["finish_reason"] is not None:
                 return
@@ -294,3 +306,11 @@ def _changes(depth: Callable[[int], int], steps: int) -> list[list[int]]:
     """[step, depth from there on] wherever `depth` changes in `steps` steps."""
     depths = [depth(step) for step in range(steps)]
     return [[step, now] for step, now in enumerate(depths) if step == 0 or now != depths[step - 1]]
+
+
+def failure(error: Exception) -> str:
+    """What a visitor reads when a run fails."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, MemoryError) or "out of memory" in text or "can't allocate memory" in text:
+        return "The device ran out of memory. A shorter prompt or fewer new tokens may fit; the next run is not affected."
+    return text[:500]

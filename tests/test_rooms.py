@@ -26,10 +26,11 @@ ROOMS = {
     "evaluation": {"decoding", "drafting", "heads", "trunk", "training", "trace", "atlas", "rules", "settings"},
     "views": {"trace", "rules", "text", "atlas"},
     "service": {*BASE, "trunk", "heads", "drafting", "decoding", "training", "evaluation", "views"},
-    "ui": {"service", "views", "simulator", "trace", "settings"},
-    "app": {"service", "ui", "views", "simulator", "trace", "settings"},
+    "hosting": {"service", "views", "trace", "settings"},
+    "ui": {"hosting", "service", "views", "simulator", "trace", "settings"},
+    "app": {"hosting", "service", "ui", "views", "simulator", "trace", "settings"},
     # The command line starts every job there is.
-    "__main__": {*BASE, "trunk", "heads", "drafting", "decoding", "training", "evaluation", "views", "service", "ui"},
+    "__main__": {*BASE, "trunk", "heads", "drafting", "decoding", "training", "evaluation", "views", "service", "hosting", "ui"},
     "__init__": set(),
 }
 HEAVY = {"torch", "transformers", "plotly", "gradio"}
@@ -94,6 +95,7 @@ def test_a_room_imports_only_what_it_may(room, path):
         ("mtviz.simulator", HEAVY),
         ("mtviz.views", {"torch", "transformers", "gradio"}),
         ("mtviz.service", {"gradio"}),
+        ("mtviz.hosting", {"torch", "transformers", "plotly", "gradio"}),
     ],
 )
 def test_what_an_import_loads_in_a_fresh_process(module, unwanted):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
 from fakes import ScriptedDrafter, ScriptedTrunk, prefix_law
 
 import mtviz.trunk
+from mtviz.hosting import Device, Hall, Limits
 from mtviz.service import NoModel, Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.trace import counts, validate
-from mtviz.ui.watch import run
+from mtviz.ui import watch
 
 VOCAB = 8
 LAW = prefix_law(VOCAB, 3)
@@ -27,12 +29,21 @@ def asked(**settings) -> dict:
     return {"prompt": "hello", "settings": Settings(**{"drafter": "lookup", "max_new_tokens": 12, **settings}).to_dict()}
 
 
-def lines(updates) -> list[dict]:
-    text = ""
-    for value, _ in updates:
-        assert value.startswith(text)  # it only grows, so that only its new end is sent
-        text = value
-    return [json.loads(line) for line in text.splitlines()]
+def run(service: Service, request) -> list[dict]:
+    """The lines that a stage is sent, after which run it is. The text only grows, so that only its new end is sent."""
+
+    async def all_lines() -> str:
+        text = ""
+        async for value, _ in watch.run(Hall(Device(service, Limits())), request):
+            if "ahead" in json.loads(value.partition("\n")[0]):
+                continue  # it stands in line
+            assert value.startswith(text)
+            text = value
+        return text
+
+    head, *rest = [json.loads(line) for line in asyncio.run(all_lines()).splitlines()]
+    assert head["run"] > 0 and head["busy"]
+    return rest
 
 
 def test_decode_gives_a_growing_valid_trace(service):
@@ -43,11 +54,11 @@ def test_decode_gives_a_growing_valid_trace(service):
 
 
 def test_the_stream_is_the_trace_line_by_line(service):
-    head, *rounds, end = lines(run(service, asked()))
+    head, *rounds, end = run(service, asked())
     *_, trace = service.decode("hello", Settings(drafter="lookup", max_new_tokens=12))
     assert [line["round"]["drafts"] for line in rounds] == [round_["drafts"] for round_ in trace["rounds"]]
     assert end["end"]["output"] == trace["output"] and end["end"]["finish_reason"] == trace["finish_reason"]
-    assert head["trace"]["rounds"] == [] and head["trace"]["prompt"] == trace["prompt"] and head["busy"]
+    assert head["trace"]["rounds"] == [] and head["trace"]["prompt"] == trace["prompt"]
 
 
 class FailingDrafter(ScriptedDrafter):
@@ -60,8 +71,8 @@ class FailingDrafter(ScriptedDrafter):
 
 
 def test_field_F34_a_failure_in_round_3_keeps_rounds_1_and_2_and_the_next_run_works(service, monkeypatch):
-    monkeypatch.setattr(service, "_drafter", lambda trunk, settings: FailingDrafter(VOCAB, law=prefix_law(VOCAB, 9)))
-    _, first, second, end = lines(run(service, asked(num_draft_tokens=1, max_new_tokens=30)))
+    monkeypatch.setattr(service, "_run_of", lambda settings: (service.load(), FailingDrafter(VOCAB, law=prefix_law(VOCAB, 9))))
+    _, first, second, end = run(service, asked(num_draft_tokens=1, max_new_tokens=30))
     assert [line["round"]["index"] for line in (first, second)] == [0, 1]
     assert end["end"]["finish_reason"] == "error" and "the drafter broke" in end["end"]["message"]
     *_, trace = service.decode("hello", Settings(num_draft_tokens=1, max_new_tokens=30))
@@ -74,21 +85,21 @@ def test_field_F34_a_failure_in_round_3_keeps_rounds_1_and_2_and_the_next_run_wo
 
 @pytest.mark.parametrize("prompt", ["", "   ", "\n\t", None, 7, "x" * 4001, "\ud83d"])
 def test_field_F10_a_bad_prompt_is_one_message_and_the_next_run_works(service, prompt):
-    (line,) = lines(run(service, {**asked(), "prompt": prompt}))
+    (line,) = run(service, {**asked(), "prompt": prompt})
     assert line["error"]["field"] == "prompt" and line["error"]["message"].startswith("prompt: ") and not line["busy"]
-    assert "end" in lines(run(service, asked()))[-1]
+    assert "end" in run(service, asked())[-1]
 
 
 @pytest.mark.parametrize("request_", [None, [], "decode", {}, {"prompt": "x"}, {"prompt": "x", "settings": 3}, {"prompt": "x", "settings": {"hack": 1}}])
 def test_a_request_that_is_no_request_is_one_message(service, request_):
-    (line,) = lines(run(service, request_))
+    (line,) = run(service, request_)
     assert line["error"]["message"]
 
 
 @pytest.mark.parametrize("field, value", [("threshold", float("nan")), ("num_draft_tokens", 9), ("temperature", "hot"), ("rule", "luck"), ("seed", -1)])
 def test_a_bad_setting_names_its_field(service, field, value):
     settings = {**asked()["settings"], field: value}
-    (line,) = lines(run(service, {"prompt": "x", "settings": settings}))
+    (line,) = run(service, {"prompt": "x", "settings": settings})
     assert line["error"]["field"] == field
 
 
@@ -120,7 +131,7 @@ def test_without_a_model_every_call_says_what_to_install(monkeypatch, tmp_path):
         with pytest.raises(NoModel, match="install one"):
             next(service.decode("x", Settings(drafter="lookup")))
     assert service.status() == {"live": False, "loading": False, "text": "No model found: install one"}
-    (line,) = lines(run(service, asked()))
+    (line,) = run(service, asked())
     assert "install one" in line["error"]["message"]
 
 

@@ -1,8 +1,8 @@
 // Glue between Gradio's component and the stage. `element`, `props`, `trigger`, `server` and `watch` are Gradio's.
 //
-// The component's value is text, one JSON value a line: first a Trace without rounds, then one line a round, last how it
-// ended. Text that only grows is sent as its new end, and is parsed once; a nested value would be compared and copied
-// whole at every round.
+// The component's value is text, one JSON value a line: first which run it is, then a Trace without rounds, one line a
+// round, last how it ended (mtviz/views/stream.py). Text that only grows is sent as its new end, and is parsed once; a
+// nested value would be compared and copied whole at every round.
 function readGrowingTrace(onUpdate) {
   let head = '';
   let consumed = 0;
@@ -22,7 +22,7 @@ function readGrowingTrace(onUpdate) {
       const event = JSON.parse(line);
       if (event.round) appendRound(state.trace, event);
       else if (event.end) Object.assign(state.trace, event.end), (state.busy = false);
-      else state = event;
+      else state = { ...state, ...event };
     }
     consumed = end;
     onUpdate(state);

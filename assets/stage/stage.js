@@ -266,7 +266,7 @@ export function buildStage(root, host, fail, kept) {
   function showError(problem) {
     root.querySelectorAll('[aria-invalid]').forEach((element) => element.removeAttribute('aria-invalid'));
     error.hidden = !problem;
-    setText(error, problem?.message ?? '');
+    setText(error, problem?.code ? t(`refused.${problem.code}`, problem) : problem?.message ?? '');
     if (problem?.field) root.querySelectorAll(`[data-field="${CSS.escape(problem.field)}"]`).forEach((element) => element.setAttribute('aria-invalid', 'true'));
   }
 
@@ -283,6 +283,7 @@ export function buildStage(root, host, fail, kept) {
     if (stopped && value.run !== undefined) return;
     if (value.busy !== undefined) setBusy(value.busy);
     const { trace } = value;
+    if (value.ahead !== undefined && !trace) setText(badge, value.ahead ? t('source.line', { n: value.ahead }) : t('source.waiting'));
     if (!trace) return;
     if (run?.key !== value.run || trace.rounds.length < run.trace.rounds.length) {
       begin(value.run, trace, value.source ?? 'live');
@@ -293,14 +294,14 @@ export function buildStage(root, host, fail, kept) {
       if (fresh.length === run.passes.length) player.play();
     }
     player.waiting = Boolean(value.busy) && trace.finish_reason === null;
-    if (trace.finish_reason === 'error' && trace.message) showError({ message: trace.message });
+    if (trace.message) showError({ message: trace.message });
     player.resume();
     player.show();
   }
 
   // A link's tokens come back only on the weights that it was made on.
   function foreignWeights({ trace, source: from = 'live' }) {
-    return from === 'live' && link?.weights && link.weights !== weightsOf(trace.model) ? { message: t('share.weights') } : null;
+    return ['live', 'kept'].includes(from) && link?.weights && link.weights !== weightsOf(trace.model) ? { message: t('share.weights') } : null;
   }
 
   // Fills the controls from the page's address. What is on the stage stays there until a new run begins.

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from contextlib import aclosing
+from typing import Any, AsyncIterator
 
 import gradio as gr
+from fastapi import FastAPI
+from starlette.middleware import Middleware
 
-from mtviz.service import NoModel, Service
+import mtviz
+from mtviz.hosting import Device, Guard, Hall, Limits
+from mtviz.service import Service
 from mtviz.settings import Settings, SettingsError
-from mtviz.trace import Trace
-from mtviz.ui import try_page, watch
+from mtviz.ui import heads_page, measure_page, train_section, try_page, watch
+from mtviz.views import stream
 from mtviz.views.stage import stage_style
 
 # System fonts only: the page must look the same in a lecture hall without a network.
@@ -26,33 +32,90 @@ _TABS_STYLE = (
     "#pages [role=tab].selected::after{background:var(--body-text-color)}"
     "#pages>.tabitem{padding:8px 0 0}"
 )
-QUEUE_SIZE = 64
+
+# An address that ends in the name of a section opens the page that has it.
+_OPEN_PAGE = """() => {
+  const open = () => {
+    const page = {"#race": "Measure"}[location.hash];
+    if (page) [...document.querySelectorAll("#pages [role=tab]")].find((tab) => tab.textContent.includes(page))?.click();
+  };
+  addEventListener("hashchange", open);
+  open();
+}"""
 
 
-def build_ui(service: Service) -> gr.Blocks:
-    with gr.Blocks(title="mtviz — multi-token decoding, round by round", analytics_enabled=False) as page:
+class Page(gr.Blocks):
+    """The page, and the hall that its runs wait in."""
+
+    def __init__(self, service: Service, hall: Hall):
+        super().__init__(title="mtviz — multi-token decoding, round by round", analytics_enabled=False)
+        self.service, self.hall = service, hall
+
+    def validate_inputs(self, block_fn: Any, inputs: list[Any]) -> None:
+        """As Gradio's, but what was sent is not written into the log."""
+        if len(inputs) != len(block_fn.inputs):
+            raise gr.Error(f"{len(block_fn.inputs)} values are needed; {len(inputs)} were sent", print_exception=False)
+
+    def health(self) -> dict[str, Any]:
+        return {**self.service.status(), **self.hall.counts(), "version": mtviz.__version__}
+
+
+def build_ui(service: Service, limits: Limits = Limits(), hall: Hall | None = None) -> Page:
+    """Without a `hall` of other devices, runs are computed on this machine."""
+    hall = hall or Hall(Device(service, limits), limits, identity=service.identity)
+    with Page(service, hall) as page:
         with gr.Tabs(elem_id="pages"):
             with gr.Tab("Watch 观看"):
-                watch.build(service)
+                watch.build(service, hall)
             with gr.Tab("Try 动手"):
                 try_page.build()
-        gr.api(_decode_endpoint(service), api_name="decode", concurrency_id=watch.DEVICE, concurrency_limit=1)
+            with gr.Tab("Heads 预测头"):
+                heads_page.build(service, hall)
+                train_section.build(service)
+            with gr.Tab("Measure 测量"):
+                measure_page.build(service, hall.limits)
+        gr.api(_decode_endpoint(hall), api_name="decode", concurrency_limit=None)
     return page
 
 
-def launch(page: gr.Blocks, **options: Any) -> Any:
+def launch(page: Page, **options: Any) -> Any:
     """Start the page; `options` go to Gradio's `launch`, whose result is returned."""
-    page.queue(max_size=QUEUE_SIZE, status_update_rate=1)
-    style = stage_style() + try_page.try_style() + watch.PAGE_STYLE + _TABS_STYLE
+    _set_queue(page)
+    limits = page.hall.limits
     return page.launch(
-        theme=_THEME, css=style, ssr_mode=False, run_history=False, enable_monitoring=False, footer_links=[], **options,
-    )
+        **_look(), app_kwargs={"middleware": _middleware(page)}, max_threads=limits.max_visitors,
+        state_session_capacity=2 * limits.max_visitors, **options,
+    )  # fmt: skip
 
 
-def _decode_endpoint(service: Service):
-    defaults = Settings()
+def mount(page: Page) -> FastAPI:
+    """The page as an ASGI application, for a server of one's own."""
+    _set_queue(page)
+    app = FastAPI(middleware=_middleware(page), docs_url=None, redoc_url=None, openapi_url=None)
+    return gr.mount_gradio_app(app, page, path="/", **_look())
 
-    def decode(
+
+def _look() -> dict[str, Any]:
+    style = stage_style() + try_page.try_style() + measure_page.measure_style() + heads_page.heads_style() + train_section.train_style() + watch.PAGE_STYLE + _TABS_STYLE
+    unused = {"ssr_mode": False, "run_history": False, "enable_monitoring": False, "footer_links": [], "max_file_size": "1b"}
+    return {"theme": _THEME, "css": style, "js": _OPEN_PAGE, "show_error": False, **unused}
+
+
+def _middleware(page: Page) -> list[Middleware]:
+    return [Middleware(Guard, limits=page.hall.limits, health=page.health)]
+
+
+def _set_queue(page: Page) -> None:
+    # Runs wait in the hall, which knows equal ones and how many are ahead; Gradio's queue only hands visitors through.
+    page.max_threads = page.hall.limits.max_visitors
+    os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")  # else a table of all events is made after each
+    page.queue(max_size=page.hall.limits.max_visitors, status_update_rate=1, api_open=False, default_concurrency_limit=None)
+
+
+def _decode_endpoint(hall: Hall):
+    defaults = hall.limits.defaults()
+
+    async def decode(
         prompt: str,
         num_draft_tokens: float = defaults.num_draft_tokens,
         rule: str = defaults.rule,
@@ -67,17 +130,21 @@ def _decode_endpoint(service: Service):
         model: str = defaults.model,
         drafter: str = defaults.drafter,
         raw: bool = defaults.raw,
-    ) -> dict:
+    ) -> AsyncIterator[dict]:
         """Decode a prompt and return its Trace. Arguments and bounds as in `mtviz.settings`."""
         given = locals()
-        return run_to_end(service, prompt, {name: given[name] for name in defaults.to_dict()})
+        async for trace in run_to_end(hall, prompt, {name: given[name] for name in defaults.to_dict()}):
+            yield trace
 
     return decode
 
 
-def run_to_end(service: Service, prompt: Any, values: dict[str, Any]) -> Trace:
+async def run_to_end(hall: Hall, prompt: Any, values: dict[str, Any]) -> AsyncIterator[dict[str, Any] | None]:
+    """None while the run goes on, so that one is noticed who no longer waits for it; then its Trace. Raises gr.Error."""
     try:
-        *_, trace = service.decode(prompt, Settings.from_mapping(values))
-    except (SettingsError, NoModel) as error:
+        settings = Settings.from_mapping(values)
+        async with aclosing(hall.watch(prompt, settings)) as views:
+            async for view in views:
+                yield stream.read(view.text) if view.done else None
+    except (SettingsError, stream.Refused) as error:
         raise gr.Error(str(error), print_exception=False) from error
-    return trace
