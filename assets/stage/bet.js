@@ -1,7 +1,7 @@
 // A bet on a round that has halted with its gates shut: where does it stop? The answer is the round's own verdicts.
 
 import { endOf } from './run.js';
-import { recall, remember } from './memory.js';
+import { scoreBet } from './score.js';
 import { verdictSentence } from './narrate.js';
 
 // After an accepted end token nothing is judged, and there is no place at which such a round stops.
@@ -45,14 +45,9 @@ export function createBet(t, { player, columns, changed }) {
   // `at`: the draft at which the round is said to stop, or their number where all are said to stay.
   bet.place = (at) => {
     const pass = bet.asked;
-    const { accepted } = pass.view;
-    const score = JSON.parse(recall('bets') ?? '{"right":0,"made":0}');
-    const right = at === accepted;
-    score.made += 1;
-    score.right += right;
-    remember('bets', JSON.stringify(score));
+    const right = at === pass.view.accepted;
     bet.asked = null;
-    bet.told = { pass, right, score };
+    bet.told = { pass, right, score: scoreBet(right) };
     show('placed', at);
     player.play(endOf(pass), true);
   };

@@ -4,7 +4,7 @@
 import { h, setData, setText, setVar } from './dom.js';
 import { fillChip, quoted } from './token.js';
 import { formatPair, formatProb, formatRatio } from './format.js';
-import { judgesByMatch } from './judge.js';
+import { isForeign, judgesByMatch } from './judge.js';
 
 export const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', discarded: '⊘', recovered: '◆', bonus: '★', first: '▶', plain: '▶' };
 const ZOOMS = [1, 5, 20, 100, 1000];
@@ -129,6 +129,9 @@ function fillColumn(column, draft, view, t) {
   setText(column.equal, draft.token.id === draft.trunk_token.id ? '=' : '≠');
   setData(column.root, 'same', draft.token.id === draft.trunk_token.id ? 'yes' : 'no');
   setData(column.root, 'verdict', draft.verdict);
+  const foreign = isForeign(draft, view.settings);
+  setData(column.root, 'own', foreign ? 'no' : 'yes');
+  column.sign.title = foreign ? t('column.foreign', { trunk: quoted(draft.trunk_token) }) : '';
   const tallest = Math.max(draft.draft_prob, draft.target_prob, draft.gate ?? 0);
   const zoom = ZOOMS.findLast((factor) => factor * tallest <= 1) ?? 1;
   setVar(column.root, '--draft', draft.draft_prob * zoom);

@@ -20,6 +20,12 @@ export function accepts(draft, settings) {
   return draft.u < Math.min(1, targetProb / draftProb);
 }
 
+// Accepted, though the trunk alone would have written something else: what no exact rule allows. Known at temperature 0
+// only: above it the trunk's own draw is one of many.
+export function isForeign({ verdict, token, trunk_token: own }, { temperature }) {
+  return verdict === 'accepted' && temperature === 0 && token.id !== own.id;
+}
+
 // A stored round under other settings: {verdicts, accepted, kind, token}; token is null where it would be drawn again.
 export function judgeAgain(round, settings) {
   const drafts = round.drafts.slice(0, settings.num_draft_tokens);

@@ -1,7 +1,7 @@
 // One plain sentence for the moment on the stage, and one for a whole round, read aloud by screen readers.
 
 import { formatMs, formatPair, formatProb } from './format.js';
-import { judgesByMatch } from './judge.js';
+import { isForeign, judgesByMatch } from './judge.js';
 import { quoted } from './token.js';
 import { VERDICT } from './time.js';
 
@@ -24,7 +24,7 @@ export function captionAt(t, { view, marks }, state) {
   }
   if (!view.emitted) return t('caption.ended');
   if (!view.emitted.token) return t('caption.redrawn');
-  return t(`caption.${view.emitted.kind}`, { n, token: quoted(view.emitted.token), instead: back ? quoted(view.drafts[view.accepted].token) : '' });
+  return t(`caption.${view.emitted.kind}${view.accepted ? '' : '.alone'}`, { n, token: quoted(view.emitted.token), instead: back ? quoted(view.drafts[view.accepted].token) : '' });
 }
 
 export function verdictSentence(t, draft, settings) {
@@ -32,7 +32,7 @@ export function verdictSentence(t, draft, settings) {
   const token = quoted(draft.token);
   if (judgesByMatch(settings.rule, settings.temperature)) return t(`caption.match.${passed}`, { token, trunk: quoted(draft.trunk_token) });
   const [target, gate] = formatPair(draft.target_prob, draft.gate, formatProb);
-  return t(`caption.gate.${passed}`, { token, target, gate });
+  return t(`caption.gate.${isForeign(draft, settings) ? 'foreign' : passed}`, { token, target, gate, trunk: quoted(draft.trunk_token) });
 }
 
 export function roundSentence(t, { view }) {

@@ -33,8 +33,8 @@ export function createRail(t, { bounds, knobs }) {
       setText(value, { ratio: settings.threshold.toFixed(2), typical: settings.epsilon.toFixed(2), match: '=', speculative: '⚄' }[rule]);
       const drafter = t(`drafter.${recorded.drafter}`);
       setText(heads, drafter);
-      heads.title = t(`family.${recorded.drafter}.tip`);
-      setText(note, t(`rail.${rule}.note`, { drafter }));
+      heads.title = `${/lookup|none/.test(recorded.drafter) ? '' : t('rail.heads.tip')} ${t(`family.${recorded.drafter}.tip`)}`.trim();
+      setText(note, t(rule === 'ratio' && settings.threshold === 1 ? 'rail.ratio.one' : `rail.${rule}.note`, { drafter }));
       setText(heldName, t(`rail.held.${rule}`, { drafter }));
       if (Number(slider.value) !== knobs.settings.threshold) slider.value = knobs.settings.threshold;
       slider.disabled = rule !== 'ratio';

@@ -7,6 +7,7 @@ import { createBar } from './bar.js';
 import { createBrace } from './brace.js';
 import { createColumns } from './columns.js';
 import { createFlight } from './flight.js';
+import { createGlossary } from './glossary.js';
 import { createGuide } from './guide.js';
 import { createMeters } from './meters.js';
 import { createMicroscope } from './microscope.js';
@@ -61,6 +62,7 @@ export function buildStage(root, host, fail, kept) {
     refuse: (message) => showError({ message }),
     still,
     lecture,
+    glossary: () => glossary.open(),
     language() {
       remember('language', language === 'en' ? 'zh' : 'en');
       host.rebuild({ status: known }, { run, source, at: player.t, busy, link, preset: atlas.preset, ...knobs });
@@ -76,6 +78,7 @@ export function buildStage(root, host, fail, kept) {
   const tally = createTally(t, (kinds) => strip.light(kinds));
   const columns = createColumns(t, inspect);
   const microscope = createMicroscope(t);
+  const glossary = createGlossary(t, config.glossary, language);
   const flight = createFlight(columns, sentence);
   const rail = createRail(t, { bounds: config.bounds, knobs });
   const brace = createBrace(t, { bounds: config.bounds, knobs });
@@ -94,7 +97,8 @@ export function buildStage(root, host, fail, kept) {
     h('div', { class: 'story' }, sentence.box, tally.root),
     h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, guide.line, badge, atlas.hold),
     h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
-    meters.root, transport.root, live, microscope.panel);
+    meters.root, transport.root, live, microscope.panel, glossary.panel);
+  glossary.watch(root, leaving.signal);
 
   function slots() {
     const asked = knobs.settings.drafter === 'none' ? 0 : knobs.settings.num_draft_tokens;
@@ -341,6 +345,7 @@ export function buildStage(root, host, fail, kept) {
     if (guide.key(event)) event.preventDefault();
     else if (preset) openPreset(preset.name);
     else if (event.key === 'l') lecture();
+    else if (event.key === 'g') glossary.open();
     else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
   root.addEventListener('keydown', atlas.key, { signal: leaving.signal });

@@ -22,8 +22,9 @@ export function createTally(t, light) {
   const number = h('span', { class: 'big-number' });
   const gain = h('span', { class: 'gain', 'aria-hidden': 'true' });
   const source = h('span', { class: 'big-source' });
+  const most = h('span', { class: 'big-most' });
   const button = h('button', { type: 'button', class: 'big', title: t('count.mean_acceptance_length.definition') },
-    gain, number, h('span', { class: 'big-name' }, t('big.name')), source);
+    gain, number, h('span', { class: 'big-name' }, t('big.name')), source, most);
   const list = h('dl', {});
   const scope = h('p', { class: 'panel-note' });
   const panel = createPanel(button, 'counts', h('h3', {}, t('counts.title')), scope, list);
@@ -55,6 +56,7 @@ export function createTally(t, light) {
       setVar(gain, '--gain', asRecorded && pass.view.kind === 'round' ? state.emitted.leave : 0);
       number.classList.toggle('none', rounds === 0);
       setText(source, t('big.source', { emitted, rounds }));
+      setText(most, t('big.most', { n: run.slots + 1 }));
     },
   };
 }

@@ -32,7 +32,7 @@ export function createTools(t, host) {
   }
 
   return h('div', { class: 'tools' }, ...[
-    tool('share', share), tool('save', () => download('mtviz-trace.json', 'application/json', host.save())), tool('open', () => file.click()),
+    tool('glossary', host.glossary), tool('share', share), tool('save', () => download('mtviz-trace.json', 'application/json', host.save())), tool('open', () => file.click()),
     tool('still', () => download('mtviz-round.svg', 'image/svg+xml', host.still())), tool('lecture', host.lecture), tool('language', host.language), file, address, note,
   ].filter(Boolean));
 }

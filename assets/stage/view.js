@@ -7,8 +7,8 @@ import { decodeToken } from './utf8.js';
 export function prefillView(trace, ends) {
   const { token, prob, seconds, length } = trace.prefill;
   return withPieces({
-    kind: 'prefill', index: -1, settings: trace.settings, drafts: [], after: null, whatIf: false,
-    emitted: { kind: 'first', token, prob },
+    kind: 'prefill', index: -1, settings: trace.settings, drafts: [], whatIf: false,
+    after: { trunk_token: token, top_target: trace.prefill.top_target }, emitted: { kind: 'first', token, prob },
     cache: { before: 0, peak: length, after: length }, seconds: { draft: 0, verify: seconds },
   }, [], ends);
 }

@@ -7,21 +7,48 @@ const SIGNS = { accepted: '✓', rejected: '✗', unjudged: '–', unproposed: '
 const ZOOMS = [1, 5, 20, 100, 1000];
 const CALM = { '--out': 1, '--rise': 1, '--drop': 1, '--verdict': 1, '--shake': 0, '--leave': 0 };
 
-export function createBoard(t) {
+// `place(at)` is called where a bet is placed on a row, or by the number of proposed rows on all of them.
+export function createBoard(t, place) {
   const list = h('div', { class: 'columns', role: 'list', 'aria-label': t('board'), 'data-rule': 'ratio' });
   const suffix = h('div', { class: 'suffix' });
   const sentence = h('p', { class: 'caption', 'aria-live': 'polite' });
   const legend = h('p', { class: 'legend' },
     h('span', { class: 'swatch heads' }), t('legend.heads'), h('span', { class: 'swatch trunk' }), t('legend.trunk'),
     h('span', { class: 'swatch gate' }, '◀'), t('legend.gate'), h('span', { class: 'held-legend' }, t('legend.held')));
+  const none = h('button', { type: 'button', class: 'stay', onclick: () => place(proposed) }, t('bet.none'));
   let columns = [];
+  let proposed = 0;
+
+  function createBettable(_, at) {
+    const column = createColumn(_, at);
+    const bet = () => list.dataset.bet === 'asked' && at < proposed && place(at);
+    column.root.addEventListener('click', bet);
+    column.root.addEventListener('keydown', ({ key }) => key === 'Enter' && bet());
+    return column;
+  }
+
+  // Until a bet is placed, nothing here says how the round was judged.
+  function showBet(round, bet) {
+    const asked = bet?.chosen === null;
+    setData(list, 'bet', asked ? 'asked' : bet ? 'placed' : 'none');
+    none.hidden = !asked;
+    columns.forEach(({ root }, at) => {
+      root.tabIndex = asked && at < proposed ? 0 : -1;
+      setData(root, 'shown', asked ? 'no' : 'yes');
+      setData(root, 'stake', bet?.chosen === at ? 'yes' : 'no');
+      if (asked) root.setAttribute('aria-label', t('bet.column', { row: at + 1, token: round.rows[at].token }));
+    });
+    const told = bet && !asked ? `${t(bet.right ? 'bet.right' : 'bet.wrong')} ${t('bet.score', bet.score)} ` : '';
+    setText(sentence, asked ? t('bet.ask') : told + sentenceOf(round, t));
+  }
 
   return {
-    root: h('div', { class: 'round' }, sentence, h('div', { class: 'board' }, list, suffix), legend),
+    root: h('div', { class: 'round' }, h('div', { class: 'said-row' }, sentence, none), h('div', { class: 'board' }, list, suffix), legend),
     // `reveal`: the verdicts come one after the other, as they were given.
-    draw(round, reveal) {
+    draw(round, reveal, bet) {
+      proposed = round.result.proposed_tokens.length;
       if (columns.length !== round.rows.length) {
-        columns = round.rows.map(createColumn);
+        columns = round.rows.map(createBettable);
         list.replaceChildren(...columns.map(({ root }) => root));
         setVar(list, '--slots', columns.length);
         setData(list, 'size', columns.length > 5 ? 'many' : 'few');
@@ -35,7 +62,7 @@ export function createBoard(t) {
       setVar(suffix, '--from', round.result.rejected_at ?? 0);
       setVar(suffix, '--length', rolledBack.length);
       setVar(suffix, '--slots', columns.length);
-      setText(sentence, sentenceOf(round, t));
+      showBet(round, bet);
     },
   };
 }
@@ -44,14 +71,14 @@ function createColumn(_, at) {
   const parts = {
     chip: h('div', { class: 'chip' }), draftFigure: h('span', { class: 'figure draft' }), targetFigure: h('span', { class: 'figure target' }),
     sign: h('div', { class: 'sign', 'aria-hidden': 'true' }), left: h('span', { class: 'left' }), relation: h('span', { class: 'relation' }), zoom: h('span', { class: 'zoom' }),
-    right: h('span', { class: 'right' }), word: h('div', { class: 'word-of-verdict' }),
+    right: h('span', { class: 'right' }), word: h('div', { class: 'word-of-verdict' }), stake: h('div', { class: 'stake', 'aria-hidden': 'true' }, '?'),
   };
   parts.root = h('div', { class: 'column', role: 'listitem', 'data-shown': 'yes' },
     h('div', { class: 'slot' }, h('div', { class: 'mover' }, parts.chip)),
     h('div', { class: 'gauge' },
       h('div', { class: 'track draft' }, h('div', { class: 'bar draft' })), h('div', { class: 'track target' }, h('div', { class: 'bar target' })),
       parts.draftFigure, parts.targetFigure, h('div', { class: 'notch' }), parts.zoom),
-    parts.sign, h('div', { class: 'held' }, parts.left, parts.relation, parts.right), parts.word);
+    parts.sign, h('div', { class: 'held' }, parts.left, parts.relation, parts.right), parts.word, parts.stake);
   for (const [name, value] of Object.entries({ ...CALM, '--i': at })) parts.root.style.setProperty(name, value);
   return parts;
 }

@@ -2,14 +2,17 @@
 
 import { h, setData, setText } from '../stage/dom.js';
 import { createStrings, pickLanguage } from '../stage/strings.js';
+import { scoreBet } from '../stage/score.js';
 import { createTable } from './table.js';
 import { createBoard } from './board.js';
 import { createHistory, createProgram } from './history.js';
 import { createBlanks } from './blanks.js';
 
+const ROWS_TO_BET_ON = 4;
+
 export function mountTry(root, host) {
   const { config } = host;
-  const state = { typed: structuredClone(config.examples[0]), history: [], chosen: {}, round: null };
+  const state = { typed: structuredClone(config.examples[0]), history: [], chosen: {}, round: null, bet: null };
   const stage = document.querySelector('.mtviz-stage:not(.mtviz-try)'); // the page has one language: the stage's
   let asked = 0;
   let drawn = 0;
@@ -18,7 +21,7 @@ export function mountTry(root, host) {
   function build() {
     const language = pickLanguage(config.strings, stage?.lang);
     const t = createStrings(config.strings, language);
-    const board = createBoard(t);
+    const board = createBoard(t, place);
     const program = createProgram(t);
     const history = createHistory(t, state.history);
     const table = createTable(t, state.typed, { bounds: config.bounds, maxRows: config.max_rows, changed: judge });
@@ -26,11 +29,12 @@ export function mountTry(root, host) {
     const examples = config.examples.map((example) => h('button', {
       type: 'button', class: 'example-chip', title: example.teaches[language], 'data-example': example.name, onclick: () => open(example),
     }, example.title[language]));
+    const bet = h('button', { type: 'button', class: 'example-chip bet', title: t('bet.tip'), onclick: askBet }, t('bet'));
     const teaches = h('p', { class: 'note teaches' });
     root.lang = language;
     root.replaceChildren(
       h('h2', { class: 'headline' }, t('headline')),
-      h('div', { class: 'examples', role: 'group', 'aria-label': t('examples') }, ...examples, teaches),
+      h('div', { class: 'examples', role: 'group', 'aria-label': t('examples') }, ...examples, bet, teaches),
       h('div', { class: 'bench' },
         h('form', { class: 'hand', onsubmit: submit }, table.root, decode),
         h('div', { class: 'outcome' }, board.root)),
@@ -51,7 +55,8 @@ export function mountTry(root, host) {
         setText(teaches, state.typed.teaches?.[language] ?? t('edited'));
         showProblem(answer?.problem ?? null);
         if (!state.round) return;
-        board.draw(state.round, reveal);
+        setData(root, 'betting', state.bet?.chosen === null ? 'yes' : 'no');
+        board.draw(state.round, reveal, state.bet);
         program.show(state.round);
         history.show();
       },
@@ -60,7 +65,29 @@ export function mountTry(root, host) {
 
   function submit(event) {
     event.preventDefault();
+    state.bet = null;
     ask(true);
+  }
+
+  // A round of random numbers, which the simulator judges, and nobody has seen judged.
+  function askBet() {
+    const { min_accept_ratio: threshold } = state.typed;
+    const rows = Array.from({ length: ROWS_TO_BET_ON }, () => {
+      const draft = 0.1 + 0.85 * Math.random();
+      const target = draft * threshold * (Math.random() < 0.75 ? 1.05 + Math.random() : 0.3 + 0.65 * Math.random());
+      return { token: String(Math.floor(Math.random() * 1000)), draft_prob: draft.toFixed(2), target_prob: Math.min(0.99, target).toFixed(2) };
+    });
+    Object.assign(state.typed, { name: null, teaches: null, rows });
+    page.table.show();
+    state.bet = { chosen: null };
+    ask(false);
+  }
+
+  function place(at) {
+    const { rejected_at: rejected, proposed_tokens: proposed } = state.round.result;
+    const right = at === (rejected ?? proposed.length);
+    state.bet = { chosen: at, right, score: scoreBet(right) };
+    page.show(null, true);
   }
 
   function open(example) {
@@ -70,6 +97,7 @@ export function mountTry(root, host) {
   }
 
   function judge() {
+    state.bet = null;
     const example = config.examples.find(({ name }) => name === state.typed.name);
     const { name, title, teaches, ...asIs } = example ?? {};
     if (example && Object.keys(asIs).some((key) => JSON.stringify(asIs[key]) !== JSON.stringify(state.typed[key]))) {

@@ -29,7 +29,7 @@ FIELDS: dict[str, Bound] = {
     "draft_prob": Bound(0, 1, 0.01),
     "target_prob": Bound(0, 1, 0.01),
 }
-_SCRIPTS = (STAGE / "dom.js", STAGE / "strings.js", STAGE / "format.js", *(TRY / f"{name}.js" for name in ("table", "board", "history", "blanks", "try")))
+_SCRIPTS = (STAGE / "dom.js", STAGE / "strings.js", STAGE / "format.js", STAGE / "memory.js", STAGE / "score.js", *(TRY / f"{name}.js" for name in ("table", "board", "history", "blanks", "try")))
 
 
 class TryError(ValueError):

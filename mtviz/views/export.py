@@ -63,6 +63,7 @@ def _config(traces: list[Trace], language: str | None) -> dict[str, Any]:
         "bounds": bounds,
         "choices": {**choices, "drafter": sorted({trace["settings"]["drafter"] for trace in traces})},
         "defaults": traces[0]["settings"],
+        "glossary": json.loads((STAGE.parent / "glossary.json").read_text(encoding="utf-8")),
         "language": language,
         "schema": schema(),
         "presets": [_entry(i, trace) for i, trace in enumerate(traces)] if len(traces) > 1 else [],

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.browser
 
 HERE = Path(__file__).resolve().parent
 STRINGS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (STAGE.parent / "i18n").glob("*.json")}
+GLOSSARY = json.loads((STAGE.parent / "glossary.json").read_text(encoding="utf-8"))
 RUN = "window.stage.show({trace: %s, run: %d, source: 'live', busy: %s})"
 
 
@@ -41,7 +42,7 @@ def open_stage(browser, tmp_path):
         config = {
             "bounds": {name: vars(bound) for name, bound in BOUNDS.items()}, "defaults": trace["settings"], "presets": [],
             "schema": schema(), "choices": CHOICES, "max_prompt_characters": MAX_PROMPT_CHARACTERS,
-            "status": {"live": False, "text": "none"}, "first": trace, "strings": STRINGS, "language": "en",
+            "status": {"live": False, "text": "none"}, "first": trace, "strings": STRINGS, "glossary": GLOSSARY, "language": "en",
         }
         data = json.dumps(config).replace("</", "<\\/")
         path = tmp_path / f"{len(pages)}.html"
