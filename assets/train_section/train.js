@@ -51,7 +51,7 @@ export function mountTraining(root, host) {
     }));
     const start = h('button', { type: 'submit', class: 'go start' }, t('start'));
     const problem = h('p', { class: 'refusal', role: 'alert', hidden: true });
-    const form = h('form', { class: 'training-form', onsubmit: (event) => { event.preventDefault(); train(); } },
+    const form = h('form', { class: 'training-form', novalidate: true, onsubmit: (event) => { event.preventDefault(); train(); } },
       h('div', { class: 'source' }, h('div', { class: 'chips' }, ...chips), text, h('label', { class: 'file' }, h('span', {}, t('text.file')), file), size),
       h('div', { class: 'choices' }, ...numbers, strategies, start));
 
