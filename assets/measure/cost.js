@@ -34,7 +34,7 @@ export function createCost(t, { results, actions, memory }) {
           label: t('cost.row', { n: row.tokens }), range: [row.low, row.high],
           parts: [{ value: row.median, kind: 'trunk', title: t('cost.pass', { ms: fixed(row.median, 1) }) },
             ...(draft ? [{ value: draft.median, kind: 'heads', title: t('cost.draft', { ms: fixed(draft.median, 1) }) }] : [])],
-          text: t('cost.text', { ms: fixed(row.median, 1), ratio: fixed(row.median / one), draft: draft ? `+ ${fixed(draft.median, 1)}` : '' }),
+          text: h('span', {}, t('cost.text', { ms: fixed(row.median, 1), ratio: fixed(row.median / one) }), ...(draft ? [h('span', { class: 'of-drafts' }, ` + ${fixed(draft.median, 1)}`)] : [])),
         };
       }), max),
       h('p', { class: 'legend' }, h('span', { class: 'key-of trunk' }, t('cost.key.pass')), h('span', { class: 'key-of heads' }, t('cost.key.drafts', { family: t(`drafter.${memory.family}`) })),

@@ -6,6 +6,7 @@ import { createPlot, ticksTo } from './plot.js';
 import { fixed } from './rows.js';
 
 const RATES = [4, 1, 0.5, 0.25];
+const EVEN = 0.02; // a speed ratio this near to 1 is called even
 
 export function createLanes(t) {
   const root = h('div', { class: 'race-show' });
@@ -42,6 +43,7 @@ function createReplay(t, race) {
   const button = h('button', { type: 'button', class: 'key play', onclick: () => (frame ? pause() : play()) });
   const rate = h('select', { class: 'rate', 'aria-label': t('race.rate') }, ...RATES.map((value) => h('option', { value, selected: value === 1 }, t(`race.rate.${value}`))));
   const clock = h('span', { class: 'race-clock' });
+  const end = h('div', { class: 'race-end' }, ...(race.outcome.speed_ratio === null ? [] : [verdict(t, race.outcome)]), sameText(t, race));
   let now = 0;
   let frame = 0;
   let last = 0;
@@ -50,6 +52,7 @@ function createReplay(t, race) {
     now = Math.min(time, length);
     for (const lane of lanes) lane.show(now);
     plot.setNow(now >= length ? null : now);
+    setData(end, 'shown', now >= length ? 'yes' : 'no');
     setText(clock, t('race.clock', { now: now.toFixed(2), all: length.toFixed(2) }));
     if (document.activeElement !== scrub || frame) scrub.value = Math.round((now / length) * 1000);
     const label = t(frame ? 'race.pause' : 'race.play');
@@ -83,8 +86,8 @@ function createReplay(t, race) {
 
   const root = h('div', { class: 'race-replay' },
     h('div', { class: 'race-lanes' }, ...lanes.map((lane) => lane.root)),
-    h('div', { class: 'race-keys' }, button, scrub, clock, rate),
-    plot.root);
+    h('p', { class: 'legend' }, h('span', { class: 'key-of spoken accepted' }, t('lane.key.accepted')), h('span', { class: 'key-of spoken' }, t('lane.key.trunk')), h('span', {}, t('lane.key.tint'))),
+    h('div', { class: 'race-keys' }, button, scrub, clock, rate), end, plot.root);
   return { root, play, stop: pause, end: () => { pause(); seek(length); } };
 }
 
@@ -137,6 +140,18 @@ function laneTokens(t, lane, differsAt) {
     }
     return span;
   }));
+}
+
+function verdict(t, { speed_ratio: ratio }) {
+  const word = ratio > 1 + EVEN ? 'faster' : ratio < 1 - EVEN ? 'slower' : 'even';
+  return h('p', { class: 'race-verdict', 'data-word': word }, h('strong', {}, `${fixed(ratio)}×`), ' ', t(`outcome.${word}`));
+}
+
+function sameText(t, { outcome: { difference }, settings }) {
+  if (!difference) return h('p', { class: 'same-text', 'data-same': 'yes' }, t('outcome.same'));
+  const why = settings.temperature > 0 ? 'draws' : settings.rule === 'match' || settings.rule === 'speculative' ? 'tie' : 'loose';
+  return h('p', { class: 'same-text', 'data-same': 'no' }, t('outcome.differs', { n: difference.token + 1 }), ' ',
+    t(`outcome.differs.${why}`, { gap: difference.gap === null ? '–' : difference.gap.toPrecision(2) }));
 }
 
 // Tokens over time, and what the same rounds would have given with every guess right.

@@ -4,26 +4,12 @@ import { h } from '../stage/dom.js';
 import { laneName } from './lanes.js';
 import { barRows, figureTable, fixed } from './rows.js';
 
-const EVEN = 0.02; // a speed ratio this near to 1 is called even
-
 export function outcomeOf(t, race) {
   const { outcome, lanes } = race;
-  return h('div', { class: 'outcome' }, ...(outcome.speed_ratio === null ? [] : [verdict(t, outcome)]), sameText(t, race),
+  return h('div', { class: 'outcome' },
     figureTable(t('outcome.table'), ['', t('axis.tokens'), t('axis.passes'), t('axis.seconds'), t('axis.speed')],
       outcome.lanes.map((lane, at) => [laneName(t, lanes[at]), String(lane.new_tokens), String(lane.passes), fixed(lane.seconds), fixed(lane.tokens_per_second, 1)])),
     ...(outcome.round ? [why(t, outcome)] : []));
-}
-
-function verdict(t, { speed_ratio: ratio }) {
-  const word = ratio > 1 + EVEN ? 'faster' : ratio < 1 - EVEN ? 'slower' : 'even';
-  return h('p', { class: 'race-verdict', 'data-word': word }, h('strong', {}, `${fixed(ratio)}×`), ' ', t(`outcome.${word}`));
-}
-
-function sameText(t, { outcome: { difference }, settings }) {
-  if (!difference) return h('p', { class: 'same-text', 'data-same': 'yes' }, t('outcome.same'));
-  const why = settings.temperature > 0 ? 'draws' : settings.rule === 'match' || settings.rule === 'speculative' ? 'tie' : 'loose';
-  return h('p', { class: 'same-text', 'data-same': 'no' }, t('outcome.differs', { n: difference.token + 1 }), ' ',
-    t(`outcome.differs.${why}`, { gap: difference.gap === null ? '–' : difference.gap.toPrecision(2) }));
 }
 
 function why(t, { round, ceiling }) {

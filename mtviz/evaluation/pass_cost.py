@@ -108,7 +108,7 @@ def _spread(tokens: int, seconds: Sequence[float]) -> dict[str, Any]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m mtviz lab pass-cost", description="what a pass over 1 to 9 tokens takes, and its drafts")
-    parser.add_argument("--rounds", type=int, default=24, choices=range(1, 201), metavar="N", help="counted rounds of each length (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=16, choices=range(1, 201), metavar="N", help="counted rounds of each length (default %(default)s)")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result")
     arguments = parser.parse_args(argv)
