@@ -268,6 +268,12 @@ class Service:
         """The recorded measurements by the name of their file."""
         return {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ASSETS / "results").glob("*.json"))}
 
+    def heat_maps(self) -> dict[str, Any]:
+        """What the runs of each recorded atlas came to, by preset (`mtviz.views.heat`)."""
+        from mtviz.views.heat import heat
+
+        return {path.stem: heat(json.loads(path.read_text(encoding="utf-8"))) for path in sorted((ASSETS / "atlas").glob("*.json"))}
+
     def race(self, prompt: str, settings: Settings) -> Iterator[dict[str, Any]]:
         """Race a prompt without and with drafts: yields how many tokens each lane has, and last the `result` of `evaluation.race`.
 
@@ -287,6 +293,25 @@ class Service:
             lanes = step
             yield {"kind": "progress", "tokens": [len(lane["output"]["tokens"]) for lane in lanes]}
         yield result(trunk, *lanes)
+
+    def pass_cost(self, rounds: int) -> Iterator[dict[str, Any]]:
+        """Measure what passes and drafts take on this machine: yields how far it is, and last the result with its provenance.
+
+        Raises NoModel.
+        """
+        from mtviz.evaluation.machine import provenance
+        from mtviz.evaluation.pass_cost import measure
+
+        trunk = self.load()
+        parts = measure(trunk, self._drafters, rounds)
+        while True:
+            with self._device:
+                part = next(parts, None)
+            if part is None:
+                return
+            if part["kind"] == "pass_cost":
+                part = {"provenance": provenance(trunk, f"python -m mtviz lab pass-cost --rounds {rounds}"), **part}
+            yield part
 
 
 def _gone(model: str) -> SettingsError:
