@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -68,9 +69,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result")
     arguments = parser.parse_args(argv)
     families = [None, *sorted(path.stem for path in HEADS.glob("*.safetensors"))]
-    with multiprocessing.get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
+    measured = []
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
         try:
-            measured = pool.starmap(_in_a_fresh_process, [(arguments.dtype, family) for family in families], chunksize=1)
+            for family in families:
+                print(f"measuring: {family or 'the trunk alone'}", file=sys.stderr, flush=True)
+                measured.append(processes.submit(_in_a_fresh_process, arguments.dtype, family).result())
         except TrunkNotFound as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
