@@ -95,7 +95,7 @@ function createLane(t, lane, at, outcome) {
   const steps = timeline(lane);
   const total = outcome.lanes[at].new_tokens;
   const spans = laneTokens(t, lane, outcome.difference?.token ?? -1);
-  const text = h('p', { class: 'lane-text', tabindex: 0, 'aria-label': t('lane.text') }, ...spans);
+  const text = h('div', { class: 'lane-text', tabindex: 0, role: 'group', 'aria-label': t('lane.text') }, ...spans);
   const counts = h('span', { class: 'lane-counts' });
   const done = h('span', { class: 'lane-done' });
   const fill = h('span', { class: 'lane-fill' });

@@ -22,7 +22,17 @@ export async function mountMeasure(root, host) {
   const recorded = await host.results();
   build();
   if (stage !== root) new MutationObserver(build).observe(stage, { attributes: true, attributeFilter: ['lang'] });
-  if (location.hash === '#race') root.querySelector('#race').scrollIntoView();
+  addEventListener('hashchange', openRace);
+  openRace();
+
+  // An address that ends in #race opens this page (see the tabs' script) at the race.
+  function openRace() {
+    if (location.hash !== '#race') return;
+    requestAnimationFrame(() => {
+      root.querySelector('#race').scrollIntoView();
+      root.querySelector('#race-title').focus({ preventScroll: true });
+    });
+  }
 
   function build() {
     const language = pickLanguage(config.strings, stage === root ? undefined : stage.lang);
