@@ -18,6 +18,7 @@ _OWN_PARSERS = {
     "train": ("mtviz.training.cli", "train heads on a trunk"),
     "corpus": ("mtviz.training.generate", "make text for training"),
     "heads": ("mtviz.evaluation.acceptance", "measure what each family of heads yields"),
+    "compare": ("mtviz.evaluation.comparison", "record the comparison of the Heads page"),
     "export": ("mtviz.views.export", "write traces as one HTML file that plays anywhere"),
     "bench": ("mtviz.evaluation.benchmark", "measure speed against transformers' generate"),
     "lab": ("mtviz.evaluation.lab", "measure what the Measure page shows"),
