@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import expect
 
@@ -42,3 +45,31 @@ def test_a_pasted_text_becomes_a_model_that_decodes_on_the_stage(page, app_url, 
     stage.locator(".advanced-button").click()
     expect(stage.locator(".own-model")).to_be_visible()
     expect(stage.locator("input[name=mtviz-drafter][value=hierarchical]")).to_be_checked()
+
+
+def test_closing_the_tab_ends_the_training(context, app_url):
+    page = context.new_page()
+    page.goto(app_url)
+    page.get_by_role("tab", name="Heads").click()
+    train = page.locator("#train")
+    train.locator("[data-sample=docs]").click()
+    train.locator(".start").click()
+    expect(train.locator(".pause")).to_be_visible(timeout=PATIENCE)
+    assert trainings()
+    page.close()
+    deadline = time.monotonic() + 60
+    while trainings() and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not trainings()
+
+
+def trainings() -> list[Path]:
+    """Processes that a page has started to train in (Linux)."""
+    return [path for path in Path("/proc").glob("[0-9]*/cmdline") if b"own bytes" in _read(path)]
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""
