@@ -31,7 +31,7 @@ class Failing(ScriptedDrafter):
 def app_url(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mtviz.trunk, "load_trunk", lambda *_, **__: ScriptedTrunk(LAW, VOCAB))
-        patch.setattr(Service, "_drafter", lambda *_: Failing(VOCAB, law=LAW))
+        patch.setattr(Service, "_run_of", lambda service, _: (service.load(), Failing(VOCAB, law=LAW)))
         service = Service(heads=tmp_path_factory.mktemp("none"))
         service.load()
         page = build_ui(service)
