@@ -3,7 +3,7 @@
 Knobs on the page then act on whole recorded runs. Greedy runs of one prompt share most of their contexts, so equal
 positions are stored once, a run is a list of them, and what the engine derives from a position (ratio, gate, verdict,
 bias, cache lengths) is derived again. `pack` proves that this gives back each Trace, but for the candidates that an
-atlas leaves out, and probabilities and times are held to four significant digits, more where a judgement hangs on it.
+atlas leaves out, and that numbers are held to four significant digits, times to three, probabilities to more where a judgement hangs on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ATLAS_SCHEMA_FILE = SCHEMA_FILE.with_name("atlas.schema.json")
 LENGTHS = tuple(range(1, 9))
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 0.9, 1.0)
 DIGITS = (4, 6, 17)
-_UNIFORMS = 3  # digits of a draw, which decides nothing at temperature 0
+_FEW = 3  # digits of a measured time, as many as are shown, and of a draw, which decides nothing at temperature 0
 
 Cell = tuple[int, float | None]
 """Proposal length and threshold of the ratio rule; None for the exact rule."""
@@ -115,7 +115,7 @@ def pack(traces: Mapping[Cell, Trace], recorded: dict[str, str]) -> Atlas:
 
     def uniform(us: list[float]) -> int:
         """Where in the run's stream of draws these stand; all runs of one seed share the stream."""
-        wanted = [_round(u, _UNIFORMS) for u in us]
+        wanted = [_round(u, _FEW) for u in us]
         at = next((i for i in range(len(uniforms)) if uniforms[i : i + len(wanted)] == wanted), None)
         if at is None:
             at = len(uniforms)
@@ -131,14 +131,12 @@ def pack(traces: Mapping[Cell, Trace], recorded: dict[str, str]) -> Atlas:
             "positions": _steps([position(draft) for round_ in rounds for draft in round_["drafts"]]),
             "afters": _steps([afters.add((token(one["trunk_token"]), _round(one["target_prob"]), _round(one["entropy"]))) for one in (r["after"] for r in rounds)]),
             "uniforms": _steps([uniform([draft["u"] for draft in round_["drafts"]]) for round_ in rounds]),
-            "draft_ms": [_round(1000 * round_["seconds"]["draft"]) for round_ in rounds],
-            "verify_ms": [_round(1000 * round_["seconds"]["verify"]) for round_ in rounds],
+            "draft_ms": [_round(1000 * round_["seconds"]["draft"], _FEW) for round_ in rounds],
+            "verify_ms": [_round(1000 * round_["seconds"]["verify"], _FEW) for round_ in rounds],
             "seconds": {name: _round(seconds) for name, seconds in trace["seconds"].items() if name != "load"},
             "finish_reason": trace["finish_reason"],
         })
     prefill = {**first["prefill"], "token": token(first["prefill"]["token"])}
-    if first["finish_reason"] == "stop" and not first["rounds"]:
-        ends.add(first["prefill"]["token"]["id"])
     for trace in runs.values():
         if trace["finish_reason"] == "stop":
             ends.add(trace["output"]["tokens"][-1]["id"])
@@ -147,7 +145,7 @@ def pack(traces: Mapping[Cell, Trace], recorded: dict[str, str]) -> Atlas:
     ids = [id_ for (id_,) in tokens.rows]
     atlas: Atlas = {
         "schema": SCHEMA, "recorded": recorded, "model": first["model"], "host": first["host"], "version": first["version"],
-        "settings": {name: value for name, value in first["settings"].items()}, "prompt": first["prompt"], "prefill": prefill, "ends": sorted(ends),
+        "settings": first["settings"], "prompt": first["prompt"], "prefill": prefill, "ends": sorted(ends),
         "tokens": {"id": ids, "text": [texts[i]["text"] for i in ids], "bytes": {str(n): texts[i]["bytes"] for n, i in enumerate(ids) if "bytes" in texts[i]}},
         "uniforms": uniforms,
         "positions": positions.columns("token", "trunk", "draft_prob", "target_prob", "trunk_prob", "entropy"),
@@ -217,7 +215,8 @@ def _difference(a: Any, b: Any, place: str = "") -> str | None:
     if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
         return next((found for i, one in enumerate(a) if (found := _difference(one, b[i], f"{place}[{i}]"))), None)
     if isinstance(a, float) and isinstance(b, (int, float)):
-        return None if math.isclose(a, b, rel_tol=2 * 10 ** (1 - (_UNIFORMS if place.endswith(".u") else DIGITS[0]))) else place
+        few = place.endswith((".u", ".draft", ".verify"))
+        return None if math.isclose(a, b, rel_tol=2 * 10 ** (1 - (_FEW if few else DIGITS[0]))) else place
     return None if a == b and type(a) is type(b) else f"{place} ({a!r:.40} and {b!r:.40})"
 
 

@@ -88,11 +88,12 @@ class Service:
         return loads(path.read_text(encoding="utf-8"))
 
     def atlas(self, name: str) -> str:
-        """The atlas of a preset, checked, as JSON text. Raises SettingsError where the preset has none."""
-        path = ASSETS / "atlas" / f"{self.preset(name).get('atlas')}.json"
-        if not path.exists():
-            raise SettingsError("preset", f"{str(name)[:40]!r} has no atlas")
-        return load_atlas(path)
+        """The atlas of a preset, checked, as JSON text; null while none is recorded. Raises SettingsError for a preset without one."""
+        preset = self.preset(name)
+        if "atlas" not in preset:
+            raise SettingsError("preset", f"{preset['name']} has no atlas")
+        path = ASSETS / "atlas" / f"{preset['atlas']}.json"
+        return load_atlas(path) if path.exists() else "null"
 
     def comparison(self) -> dict[str, Any]:
         """The prompts that were decoded with every drafter, and under which settings."""

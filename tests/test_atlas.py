@@ -109,6 +109,12 @@ def test_a_run_that_failed_ends_the_recording(tmp_path):
         record(PRESET, failing, tmp_path, "test")
 
 
+@pytest.mark.parametrize("settings", [{"temperature": 0.8}, {"top_k": 5}, {"top_p": 0.9}])
+def test_a_preset_that_draws_or_cuts_its_laws_has_no_atlas(settings, tmp_path):
+    with pytest.raises(ValueError, match="made can have no atlas: "):
+        record({**PRESET, "settings": settings}, decode_wordy, tmp_path, "test")
+
+
 BREAKS = {
     "runs": lambda atlas: atlas["runs"].clear(),
     "ratio": lambda atlas: atlas["ratio"][7].__setitem__(8, 999),

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Iterator, Mapping
 
-from mtviz.atlas import THRESHOLDS, Cell, cell_settings, cells, pack, stripped
+from mtviz.atlas import THRESHOLDS, Cell, cell_settings, cells, pack, stripped, why_none
 from mtviz.rules import accept_ratio
 from mtviz.settings import Settings
 from mtviz.trace import Trace
@@ -23,9 +23,13 @@ def record(
     """Decode every cell of a preset's atlas and write `out`/NAME.json, which is also returned.
 
     Runs are kept in `out`/NAME.runs.jsonl as they are made, and taken up again from there if they are of the same
-    weights, prompt and settings. Raises RuntimeError for a run that does not come to its own end.
+    weights, prompt and settings. Raises RuntimeError for a run that does not come to its own end, ValueError for a preset
+    that can have no atlas.
     """
-    base = Settings.from_mapping(preset["settings"]).to_dict()
+    settings = Settings.from_mapping(preset["settings"])
+    if reason := why_none(settings):
+        raise ValueError(f"{preset['name']} can have no atlas: {reason}")
+    base = settings.to_dict()
     out.mkdir(parents=True, exist_ok=True)
     kept = out / f"{preset['name']}.runs.jsonl"
     probe = run(decode, preset["prompt"], Settings.from_mapping({**base, "max_new_tokens": 1}))
