@@ -16,10 +16,10 @@ export function createBreath(t, { state, run, longest }) {
   });
   const bracket = h('div', { class: 'bracket' }, h('span', {}));
   const slots = Array.from({ length: longest }, (_, i) => {
-    const [bar, figure, piece, sign] = ['bar', 'figure', 'piece', 'sign'].map((name) => h('span', { class: name }));
-    return { bar, figure, piece, sign, root: h('li', { class: 'slot-of' }, h('span', { class: 'well' }, bar, figure), h('span', { class: 'bit' }, sign, piece), h('span', { class: 'offset' }, `+${i + 2}`)) };
+    const [bar, figure, piece, sign] = ['fill', 'chance', 'piece', 'verdict-sign'].map((name) => h('span', { class: name }));
+    return { figure, piece, sign, root: h('li', { class: 'slot-of' }, h('span', { class: 'well' }, bar, figure), h('span', { class: 'bit' }, sign, piece), h('span', { class: 'ahead-by' }, `+${i + 2}`)) };
   });
-  const said = h('p', { class: 'said', 'aria-live': 'off' });
+  const said = h('p', { class: 'telling', 'aria-live': 'off' });
   const button = h('button', { type: 'button', class: 'key play', onclick: () => (timer ? pause() : play()) });
   const stage = h('div', { class: 'breathing' }, h('div', { class: 'line' }, button, film.root), h('div', { class: 'breath' }, bracket, h('ol', { class: 'slots' }, ...slots.map(({ root }) => root))), said);
   const root = h('div', {}, missing, stage);
@@ -54,10 +54,10 @@ export function createBreath(t, { state, run, longest }) {
     film.mark(state.round, t('compare.round', { round: state.round + 1, rounds: rounds.length }));
     setVar(bracket, '--length', n / longest);
     setText(bracket.firstChild, t('breath.bracket', { n }));
-    slots.forEach(({ root: slot, bar, figure, piece, sign }, i) => {
+    slots.forEach(({ root: slot, figure, piece, sign }, i) => {
       const draft = round.drafts[i];
       slot.dataset.kind = draft?.verdict ?? (i < predicted.length ? 'stopped' : 'none');
-      setVar(bar, '--share', predicted[i] ?? 0);
+      setVar(slot, '--share', predicted[i] ?? 0);
       setText(figure, i < predicted.length ? formatProb(predicted[i]) : '');
       setText(sign, draft ? { accepted: '✓', rejected: '✗' }[draft.verdict] ?? '–' : '');
       if (draft) fillChip(piece, draft.token);

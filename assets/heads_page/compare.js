@@ -13,7 +13,7 @@ export function createCompare(t, { config, state, open, start, stop }) {
   const go = h('button', { type: 'submit', class: 'decode' });
   const problem = h('p', { class: 'error', role: 'alert', hidden: true });
   const source = h('p', { class: 'note source', role: 'status' });
-  const text = h('p', { class: 'text' });
+  const text = h('p', { class: 'passage' });
   const where = h('output');
   const place = h('input', { type: 'range', min: 1, step: 1, 'data-field': 'compare-place', 'aria-label': t('compare.place') });
   const examples = prompts.map(({ name, title }) => h('button', { type: 'button', class: 'example-chip', 'data-example': name, onclick: () => open(name) }, title[t('language')] ?? title.en));
@@ -66,7 +66,7 @@ export function createCompare(t, { config, state, open, start, stop }) {
     if (!longest) return text.replaceChildren();
     const { tokens } = longest.output;
     const part = (from, to, kind) => h('span', { class: kind }, tokens.slice(from, to).map((token) => token.text).join(''));
-    text.replaceChildren(part(0, state.place, 'past'), part(state.place, state.place + 1, 'here'), part(state.place + 1, tokens.length, 'ahead'));
+    text.replaceChildren(part(0, state.place, 'past'), part(state.place, state.place + 1, 'at'), part(state.place + 1, tokens.length, 'ahead'));
   }
 
   return {

@@ -47,8 +47,8 @@ export function createFilm(label, choose) {
       root.setAttribute('aria-valuemax', Math.max(1, rounds.length));
     },
     mark(at, text) {
-      cells.children[chosen]?.classList.remove('here');
-      cells.children[at]?.classList.add('here');
+      cells.children[chosen]?.classList.remove('chosen');
+      cells.children[at]?.classList.add('chosen');
       chosen = at;
       root.setAttribute('aria-valuenow', at + 1);
       root.setAttribute('aria-valuetext', text);
@@ -62,6 +62,6 @@ export function chipsOf(round, fill) {
   return shown.map(([kind, token]) => {
     const text = h('span', { class: 'piece' });
     fill(text, token);
-    return h('li', { class: 'bit', 'data-kind': kind }, h('span', { class: 'sign' }, { accepted: '✓', rejected: '✗', ...SIGNS }[kind] ?? '–'), text);
+    return h('li', { class: 'bit', 'data-kind': kind }, h('span', { class: 'verdict-sign' }, { accepted: '✓', rejected: '✗', ...SIGNS }[kind] ?? '–'), text);
   });
 }

@@ -28,7 +28,7 @@ export function mountHeads(root, host) {
     const t = createStrings(config.strings, language);
     const compare = createCompare(t, { config, state: state.compare, open, start, stop });
     const breath = createBreath(t, { state: state.breath, run: () => state.compare.traces.adaptive, longest: config.schedule.bounds.heads.high });
-    const section = (name, ...children) => h('section', { 'aria-label': t(`${name}.title`), class: `part ${name}` }, h('h2', {}, t(`${name}.title`)), h('p', { class: 'lead' }, t(`${name}.lead`)), ...children);
+    const section = (name, ...children) => h('section', { 'aria-label': t(`${name}.title`), class: `part part-${name}` }, h('h2', {}, t(`${name}.title`)), h('p', { class: 'lead' }, t(`${name}.lead`)), ...children);
     root.lang = language;
     root.replaceChildren(h('h2', { class: 'headline' }, t('headline')),
       section('wiring', createWiring(t, facts.stored)),

@@ -34,9 +34,9 @@ function stripOf(t, changes, steps) {
   const most = Math.max(...changes.map(([, heads]) => heads));
   const rows = Array.from({ length: most }, (_, i) => {
     const from = changes.find(([, heads]) => heads > i)[0];
-    const bar = h('span', { class: 'bar' }, from ? h('span', {}, t('schedule.from', { step: from })) : '');
+    const bar = h('span', { class: 'fill' }, from ? h('span', {}, t('schedule.from', { step: from })) : '');
     setVar(bar, '--from', from / steps);
-    return h('li', {}, h('span', { class: 'offset' }, `+${i + 2}`), h('span', { class: 'track' }, bar));
+    return h('li', {}, h('span', { class: 'ahead-by' }, `+${i + 2}`), h('span', { class: 'lane' }, bar));
   });
   return h('div', {}, h('ol', {}, ...rows.reverse()), h('p', { class: 'axis' }, h('span', {}, t('schedule.step', { n: 0 })), h('span', {}, t('schedule.step', { n: steps }))));
 }

@@ -6,7 +6,7 @@ import { fillChip, quoted } from '../stage/token.js';
 // `state` is {heads, row}; the tutorial's `heads` count the trunk's own next-token head.
 export function createStaircase(t, { preset, tokens }, state) {
   const body = h('tbody');
-  const said = h('p', { class: 'said', 'aria-live': 'polite' });
+  const said = h('p', { class: 'telling', 'aria-live': 'polite' });
   const head = tokens.map((token) => {
     const piece = h('th', { scope: 'col' });
     fillChip(piece, token);

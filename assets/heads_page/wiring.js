@@ -4,7 +4,7 @@ import { h } from '../stage/dom.js';
 import { FAMILIES, fileOf, megabytes, millions, parametersOf } from './families.js';
 import { arrow, label, s } from './svg.js';
 
-const COLUMNS = [152, 226, 300];
+const COLUMNS = [146, 220, 294];
 const HALF = 28; // of a box's width
 const CHIP = { top: 8, bottom: 34 };
 const BOX = { top: 84, bottom: 116 };
@@ -34,28 +34,28 @@ function sizeOf(t, stored, family) {
 
 function parallel(t) {
   return [
-    ...trunk(t), box(66, BOX, 72, 'heads', t('draw.shared')), arrow('state', [66, 152], [66, BOX.bottom]), state(66),
+    ...trunk(t), box(62, BOX, 72, 'guesser', t('draw.shared')), arrow('state', [62, 152], [62, BOX.bottom]), state(62),
     ...COLUMNS.flatMap((x, i) => [
-      arrow('state', [102, 100], [x - HALF, 100]),
-      box(x, BOX, 2 * HALF, 'heads', t('draw.head', { n: i + 1 })), arrow('draft', [x, BOX.top], [x, CHIP.bottom]), chip(x, i),
-    ]).reverse(), // a line that goes on to the next head passes behind the boxes
-    label(226, 146, t('draw.blind'), { class: 'soft', 'text-anchor': 'middle' }),
+      arrow('state', [98, 100], [108, 100], [108, 128], [x, 128], [x, BOX.bottom]), // one line, and a branch to each
+      box(x, BOX, 2 * HALF, 'guesser', t('draw.head', { n: i + 1 })), arrow('guess', [x, BOX.top], [x, CHIP.bottom]), chip(x, i),
+    ]),
+    label(220, 150, t('draw.blind'), { class: 'aside', 'text-anchor': 'middle' }),
   ];
 }
 
 function hierarchical(t) {
   return [
     ...trunk(t), ...chain(t, (i) => t('draw.head', { n: i + 1 })),
-    label(226, 146, t('draw.sees'), { class: 'soft', 'text-anchor': 'middle' }),
+    label(220, 146, t('draw.sees'), { class: 'aside', 'text-anchor': 'middle' }),
   ];
 }
 
 function mtp(t) {
-  const cells = Array.from({ length: 12 }, (_, i) => s('rect', { class: i < 6 ? 'cell true' : 'cell', x: 116 + i * 18, y: 138, width: 15, height: 12, rx: 2 }));
+  const cells = Array.from({ length: 12 }, (_, i) => s('rect', { class: i < 6 ? 'kv true' : 'kv', x: 112 + i * 18, y: 138, width: 15, height: 12, rx: 2 }));
   return [
-    s('rect', { class: 'same', x: COLUMNS[0] - HALF - 8, y: BOX.top - 9, width: 226, height: 50, rx: 12 }),
+    s('rect', { class: 'same', x: COLUMNS[0] - HALF - 8, y: BOX.top - 9, width: 220, height: 50, rx: 12 }),
     ...trunk(t), ...chain(t, () => t('draw.module')), ...cells,
-    ...COLUMNS.map((x) => arrow('soft', [x, 137], [x, BOX.bottom])), label(226, 166, t('draw.cache'), { class: 'soft', 'text-anchor': 'middle' }),
+    ...COLUMNS.map((x) => arrow('reads', [x, 137], [x, BOX.bottom])), label(220, 166, t('draw.cache'), { class: 'aside', 'text-anchor': 'middle' }),
   ];
 }
 
@@ -64,7 +64,7 @@ function adaptive(t) {
     s('path', { d: `M${x} 44l15 14l-15 14l-15 -14z` }), label(x, 63, i === 2 ? '✗' : '✓', { 'text-anchor': 'middle' })));
   return [
     ...trunk(t), ...chain(t, () => t('draw.module'), 2), ...asks,
-    label(226, 146, t('draw.ask'), { class: 'soft', 'text-anchor': 'middle' }),
+    label(220, 146, t('draw.ask'), { class: 'aside', 'text-anchor': 'middle' }),
   ];
 }
 
@@ -72,22 +72,22 @@ function adaptive(t) {
 function chain(t, name, made = 3) {
   return [
     ...COLUMNS.flatMap((x, i) => [
-      arrow('draft', [x, BOX.top], [x, CHIP.bottom]), box(x, BOX, 2 * HALF, 'heads', name(i)),
-      ...(i < made ? [chip(x, i)] : [s('rect', { class: 'chip none', x: x - HALF, y: CHIP.top, width: 2 * HALF, height: 26, rx: 8 })]),
+      arrow('guess', [x, BOX.top], [x, i < made ? CHIP.bottom : 73]), box(x, BOX, 2 * HALF, 'guesser', name(i)),
+      ...(i < made ? [chip(x, i)] : [s('rect', { class: 'token unmade', x: x - HALF, y: CHIP.top, width: 2 * HALF, height: 26, rx: 8 })]),
       ...(i ? [arrow('token', [COLUMNS[i - 1] + HALF, 24], [x - 37, 24], [x - 37, 92], [x - HALF, 92]), arrow('state', [COLUMNS[i - 1] + HALF, 108], [x - HALF, 108])] : []),
     ]),
-    arrow('state', [66, 152], [66, 108], [COLUMNS[0] - HALF, 108]), state(66),
-    arrow('token', [110, 204], [110, 92], [COLUMNS[0] - HALF, 92]),
+    arrow('state', [62, 152], [62, 108], [COLUMNS[0] - HALF, 108]), state(62),
+    arrow('token', [106, 204], [106, 92], [COLUMNS[0] - HALF, 92]),
   ];
 }
 
 // The trunk has read up to x_t and has drawn the next token, which is no guess any more.
 function trunk(t) {
   return [
-    s('rect', { class: 'trunk', x: 14, y: 164, width: 80, height: 30, rx: 7 }), label(54, 184, t('draw.trunk'), { class: 'on-trunk', 'text-anchor': 'middle' }),
-    arrow('soft', [54, 208], [54, 195]), label(54, 226, 'x₀ … xₜ', { 'text-anchor': 'middle' }),
-    s('rect', { class: 'chip trunk', x: 98, y: 206, width: 56, height: 28, rx: 8 }), label(126, 225, 'xₜ₊₁', { 'text-anchor': 'middle' }),
-    label(160, 218, t('draw.newest'), { class: 'soft' }), label(160, 234, t('draw.newest.more'), { class: 'soft' }),
+    s('rect', { class: 'model', x: 10, y: 164, width: 80, height: 30, rx: 7 }), label(50, 184, t('draw.trunk'), { class: 'on-trunk', 'text-anchor': 'middle' }),
+    arrow('reads', [50, 208], [50, 195]), label(50, 226, 'x₀ … xₜ', { 'text-anchor': 'middle' }),
+    s('rect', { class: 'token drawn', x: 94, y: 206, width: 56, height: 28, rx: 8 }), label(122, 225, 'xₜ₊₁', { 'text-anchor': 'middle' }),
+    label(156, 218, t('draw.newest'), { class: 'aside' }), label(156, 234, t('draw.newest.more'), { class: 'aside' }),
   ];
 }
 
@@ -100,5 +100,5 @@ function box(x, { top, bottom }, width, kind, text) {
 }
 
 function chip(x, i) {
-  return s('g', {}, s('rect', { class: 'chip heads', x: x - HALF, y: CHIP.top, width: 2 * HALF, height: 26, rx: 8 }), label(x, 26, `+${i + 2}`, { 'text-anchor': 'middle', class: 'offset-name' }));
+  return s('g', {}, s('rect', { class: 'token made', x: x - HALF, y: CHIP.top, width: 2 * HALF, height: 26, rx: 8 }), label(x, 26, `+${i + 2}`, { 'text-anchor': 'middle', class: 'ahead-by' }));
 }

@@ -46,14 +46,14 @@ def test_it_draws_what_the_files_say_and_nothing_else(heads):
 def test_the_controls_move_what_they_name(heads):
     heads.locator('[data-field="staircase-heads"]').fill("3")
     heads.locator('[data-field="staircase-row"]').fill("7")
-    expect(heads.locator(".staircase .said")).to_contain_text("2 heads have no label here")
+    expect(heads.locator(".staircase .telling")).to_contain_text("2 heads have no label here")
     assert heads.locator('.staircase tr[aria-current="true"] td.label').all_text_contents() == ["+1"]
 
     heads.locator('[data-field="schedule-heads"]').fill("5")
     heads.locator('[data-field="schedule-steps_per_head"]').fill("120")
     first = heads.locator(".schedule").first
-    expect(first.locator(".bar")).to_have_count(5)
-    expect(first.locator(".bar").first).to_have_text("from step 480")
+    expect(first.locator(".fill")).to_have_count(5)
+    expect(first.locator(".fill").first).to_have_text("from step 480")
 
 
 @pytest.mark.model
