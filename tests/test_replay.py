@@ -4,12 +4,11 @@ import pytest
 import torch
 from test_trunk import tiny_trunk
 
-from mtviz.decoding.loop import PrefillStep, decode
 from mtviz.drafting.heads import HeadsDrafter
-from mtviz.evaluation.replay import replay, rounds
+from mtviz.evaluation.acceptance import _decoded, replayed, summary
+from mtviz.evaluation.replay import rounds
 from mtviz.heads import FAMILIES
 from mtviz.settings import Settings
-from mtviz.trace import count_verdicts, share
 
 BUDGET = 40
 
@@ -25,23 +24,19 @@ def test_replayed_rounds_are_those_of_the_loop(trunk, family):
     torch.manual_seed(1)
     for weight in heads.parameters():  # away from the identity, and near enough to it to be right at times
         weight.add_(0.02 * torch.randn_like(weight))
-    prompts = [[3, 5, 7], [9], [2, 4, 6, 8, 10, 12], [11, 1], [6, 6, 6]]
-    texts = []
-    for prompt in prompts:
-        settings = Settings(rule="match", drafter="none", num_draft_tokens=0, max_new_tokens=BUDGET)
-        steps = decode(trunk, None, prompt, settings)
-        texts.append((prompt, [token for step in steps for token in ([step.token] if isinstance(step, PrefillStep) else step.new_tokens)]))
-    accepts = 0
-    for length, row in zip((1, 3, 8), replay(trunk, heads, texts, (1, 3, 8), BUDGET)):
+    prompts = ["one", "second", "a third one", "4", "fifth"]
+    plain = Settings(rule="match", max_new_tokens=BUDGET)
+    texts = [(trunk.encode(prompt), _decoded(trunk, None, prompt, plain).tokens) for prompt in prompts]
+    accepted = 0
+    for length in (1, 3, 8):
         settings = Settings(rule="match", num_draft_tokens=length, max_new_tokens=BUDGET)
-        run = [step for prompt in prompts for step in decode(trunk, HeadsDrafter(heads), prompt, settings) if not isinstance(step, PrefillStep)]
-        drafted, judged, accepted = count_verdicts(step.verification.verdicts for step in run)
-        assert row["rounds"] == len(run) and row["drafted"] == sum(drafted)
-        assert row["emitted"] == sum(len(step.new_tokens) for step in run)
-        assert row["survival"] == [share(a, d) for a, d in zip(accepted, drafted)]
-        assert row["conditional_acceptance"] == [share(a, j) for a, j in zip(accepted, judged)]
-        accepts += sum(accepted)
-    assert accepts
+        row = replayed(trunk, heads, texts, settings)
+        run = summary(family, settings, [_decoded(trunk, HeadsDrafter(heads), prompt, settings) for prompt in prompts])
+        for timed in ("milliseconds_per_proposal", "milliseconds_per_pass"):
+            assert row.pop(timed) is None and run.pop(timed) > 0
+        assert row.pop("replayed") and row == run
+        accepted += row["survival"][0] > 0
+    assert accepted == 3
 
 
 def test_an_accepted_end_token_ends_the_last_round():

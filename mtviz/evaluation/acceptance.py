@@ -8,17 +8,20 @@ import json
 import os
 import statistics
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import numpy as np
 
-from mtviz.decoding.loop import PrefillStep, RoundStep, decode
+from mtviz.decoding.loop import PrefillStep, decode
 from mtviz.drafting.files import ADAPTIVE_FAMILY, load_drafters
 from mtviz.drafting.heads import HeadsDrafter
 from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
 from mtviz.evaluation.machine import provenance
+from mtviz.evaluation.replay import Text, agreements, rounds
+from mtviz.heads import Heads
 from mtviz.settings import BOUNDS, DTYPES, Settings
 from mtviz.trace import count_verdicts, share
 from mtviz.trunk import Trunk, load_trunk
@@ -41,58 +44,78 @@ def loops(tokens: Sequence[int]) -> bool:
     return False
 
 
+class Output(NamedTuple):
+    """One prompt's text and its rounds: verdicts and number of emitted tokens of each, seconds of each where they were measured."""
+
+    tokens: list[int]
+    verdicts: list[list[str]]
+    emitted: list[int]
+    draft_seconds: list[float]
+    verify_seconds: list[float]
+
+
 def measure(trunk: Trunk, drafter: Drafter | None, prompts: Iterable[str], settings: Settings) -> dict[str, Any]:
-    """Decode every prompt and count, over the outputs that do not loop.
+    """Decode every prompt and count: see `summary`."""
+    return summary(drafter.name if drafter is not None else "none", settings, [_decoded(trunk, drafter, prompt, settings) for prompt in prompts])
+
+
+def summary(family: str, settings: Settings, outputs: Sequence[Output]) -> dict[str, Any]:
+    """What the outputs that do not loop count to.
 
     Returns survival and conditional acceptance by position, mean_acceptance_length (null without a round) with its interval,
-    drafted and emitted tokens, median milliseconds a proposal and a pass, the number of outputs, and how many of them loop
-    with their own mean_acceptance_length. `by_output` has [emitted, rounds, drafted, loops] of each prompt. Definitions as in
-    `mtviz.trace.Counts`.
+    drafted and emitted tokens, median milliseconds a proposal and a pass (null where nothing was timed), the number of outputs,
+    and how many of them loop with their own mean_acceptance_length. `by_output` has [emitted, rounds, drafted, loops] of each
+    prompt. Definitions as in `mtviz.trace.Counts`.
     """
-    rounds: list[RoundStep] = []
-    looping_rounds: list[RoundStep] = []
-    by_output: list[list[int]] = []
-    for prompt in prompts:
-        tokens, mine = _run(trunk, drafter, prompt, settings)
-        by_output.append([_emitted(mine), len(mine), _drafted(mine), int(loops(tokens))])
-        (looping_rounds if by_output[-1][-1] else rounds).extend(mine)
-    drafted, judged, accepted = count_verdicts(step.verification.verdicts for step in rounds)
+    by_output = [[sum(o.emitted), len(o.emitted), _drafted(o.verdicts), int(loops(o.tokens))] for o in outputs]
+    kept = [output for output, row in zip(outputs, by_output) if not row[-1]]
+    drafted, judged, accepted = count_verdicts(verdicts for output in kept for verdicts in output.verdicts)
+    emitted, looped = ([row[:2] for row in by_output if row[-1] == looping] for looping in (0, 1))
     return {
-        "family": drafter.name if drafter is not None else "none",
+        "family": family,
         "num_draft_tokens": settings.num_draft_tokens,
         "rule": settings.rule,
         "temperature": settings.temperature,
         "outputs": len(by_output),
-        "looping_outputs": sum(row[-1] for row in by_output),
-        "rounds": len(rounds),
+        "looping_outputs": len(looped),
+        "rounds": sum(rounds for _, rounds in emitted),
         "drafted": sum(drafted),
-        "emitted": _emitted(rounds),
-        "mean_acceptance_length": share(_emitted(rounds), len(rounds)),
-        "mean_acceptance_length_interval": interval([(emitted, count) for emitted, count, _, looping in by_output if not looping]),
-        "looping_mean_acceptance_length": share(_emitted(looping_rounds), len(looping_rounds)),
+        "emitted": sum(tokens for tokens, _ in emitted),
+        "mean_acceptance_length": _ratio(emitted),
+        "mean_acceptance_length_interval": interval(emitted),
+        "looping_mean_acceptance_length": _ratio(looped),
         "survival": [share(a, d) for a, d in zip(accepted, drafted)],
         "conditional_acceptance": [share(a, j) for a, j in zip(accepted, judged)],
-        "milliseconds_per_proposal": _median_milliseconds(step.draft_seconds for step in rounds),
-        "milliseconds_per_pass": _median_milliseconds(step.verify_seconds for step in rounds),
+        "milliseconds_per_proposal": _median_milliseconds(seconds for output in kept for seconds in output.draft_seconds),
+        "milliseconds_per_pass": _median_milliseconds(seconds for output in kept for seconds in output.verify_seconds),
         "by_output": by_output,
     }
 
 
-def _run(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Settings) -> tuple[list[int], list[RoundStep]]:
-    tokens: list[int] = []
-    rounds: list[RoundStep] = []
+def _decoded(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Settings) -> Output:
+    output = Output([], [], [], [], [])
     for step in decode(trunk, drafter, trunk.encode(prompt), settings):
         if isinstance(step, PrefillStep):
-            tokens.append(step.token)
+            output.tokens.append(step.token)
         else:
-            tokens += step.new_tokens
-            step.probs = step.raw_probs = step.probs[:0]  # the laws are not counted, and would fill the memory
-            step.proposal.draft_probs = step.proposal.raw_draft_probs = step.probs
-            rounds.append(step)
-    return tokens, rounds
+            output.tokens.extend(step.new_tokens)
+            output.verdicts.append(step.verification.verdicts)
+            output.emitted.append(len(step.new_tokens))
+            output.draft_seconds.append(step.draft_seconds)
+            output.verify_seconds.append(step.verify_seconds)
+    return output
 
 
-def interval(outputs: Sequence[tuple[int, int]]) -> list[float] | None:
+def replayed(trunk: Trunk, heads: Heads, texts: Iterable[Text], settings: Settings) -> dict[str, Any]:
+    """`measure`'s row, untimed, for `heads` under `match` at temperature 0, read off texts that greedy decoding wrote."""
+    outputs = [
+        Output(list(text[1]), *rounds(agree, len(text[1]), settings.num_draft_tokens, settings.max_new_tokens), [], [])
+        for text, agree in ((text, agreements(trunk, heads, text)) for text in texts)
+    ]
+    return {**summary(heads.family, settings, outputs), "replayed": True}
+
+
+def interval(outputs: Sequence[Sequence[int]]) -> list[float] | None:
     """95 % of the ratio of sums over (emitted, rounds) pairs, by the percentile bootstrap: prompts drawn anew, with replacement,
     since rounds of one text resemble each other (Efron 1979). None where there is no round."""
     pairs = np.array([pair for pair in outputs if pair[1]], dtype=float)
@@ -126,12 +149,12 @@ def _place(row: dict[str, Any]) -> tuple[Any, ...]:
     return row["family"], row["num_draft_tokens"], row["rule"], row["temperature"]
 
 
-def _emitted(rounds: Sequence[RoundStep]) -> int:
-    return sum(len(step.new_tokens) for step in rounds)
+def _ratio(pairs: Sequence[Sequence[int]]) -> float | None:
+    return share(sum(emitted for emitted, _ in pairs), sum(rounds for _, rounds in pairs))
 
 
-def _drafted(rounds: Sequence[RoundStep]) -> int:
-    return sum(verdict != "discarded" for step in rounds for verdict in step.verification.verdicts)
+def _drafted(verdicts: Iterable[Sequence[str]]) -> int:
+    return sum(verdict != "discarded" for round_ in verdicts for verdict in round_)
 
 
 def _median_milliseconds(seconds: Iterable[float]) -> float | None:
@@ -180,7 +203,11 @@ def main(argv: Sequence[str] | None = None) -> int:
                 known = next((row for row in document["results"] if _place(row) == (family, length, *exact.values())), None)
                 if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
                     continue
-                row = {**measure(trunk, drafter, prompts, settings), **described, "run": len(document["runs"]) - 1}
+                if arguments.replay and type(drafter) is HeadsDrafter and exact["rule"] == "match":
+                    row = replayed(trunk, drafter.heads, _texts(document, trunk, prompts, settings), settings)
+                else:
+                    row = measure(trunk, drafter, prompts, settings)
+                row |= {**described, "run": len(document["runs"]) - 1}
                 print(_line(row), flush=True)
                 document["results"] = sorted([*(other for other in document["results"] if other is not known), row], key=_place)
                 document["adaptive_against_fixed"] = adaptive_against_fixed(document["results"])
@@ -193,6 +220,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _texts(document: dict[str, Any], trunk: Trunk, prompts: Sequence[str], settings: Settings) -> list[Text]:
+    """The prompts with what greedy decoding writes after them, decoded where the document does not have them yet."""
+    if "texts" not in document:
+        lookup = LookupDrafter(trunk.vocab_size)  # any drafter gives these texts; this one needs no weights
+        document["texts"] = [_decoded(trunk, lookup, prompt, replace(settings, num_draft_tokens=4)).tokens for prompt in prompts]
+    return [(trunk.encode(prompt), tokens) for prompt, tokens in zip(prompts, document["texts"])]
+
+
 def _parser() -> argparse.ArgumentParser:
     lengths = range(1, int(BOUNDS["num_draft_tokens"].high) + 1)
     rules = [exact["rule"] for exact in SETTINGS]
@@ -203,6 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--family", action="append", help="only this family (may be given again); also lookup, for comparison")
     parser.add_argument("--lengths", type=int, nargs="+", choices=lengths, default=list(lengths), metavar="K")
     parser.add_argument("--rule", nargs="+", choices=rules, default=rules, help="match at temperature 0, speculative at 1 (default: both)")
+    parser.add_argument("--replay", action="store_true", help="under match, read every length off one greedy text a prompt (equal rounds, no times)")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="added to, where it is there already")
@@ -236,7 +272,9 @@ def _begin(path: Path, of: dict[str, Any]) -> dict[str, Any]:
 def _write(path: Path, document: dict[str, Any]) -> None:
     """One result a line, whole or not at all."""
     rows = ",\n".join("  " + json.dumps(row, allow_nan=False) for row in document["results"])
-    text = json.dumps({**document, "results": "ROWS"}, indent=1, ensure_ascii=False, allow_nan=False)
+    compact = {"texts": "TEXTS"} if "texts" in document else {}
+    text = json.dumps({**document, **compact, "results": "ROWS"}, indent=1, ensure_ascii=False, allow_nan=False)
+    text = text.replace('"TEXTS"', json.dumps(document.get("texts")), 1)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     partial.write_text(text.replace('"ROWS"', f"[\n{rows}\n ]", 1) + "\n", encoding="utf-8")

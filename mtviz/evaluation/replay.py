@@ -8,24 +8,24 @@ length says the same (`tests/test_replay.py`), hours later; times it alone can t
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from typing import Sequence
 
 import torch
 from torch import Tensor
 
 from mtviz.heads import Heads
-from mtviz.trace import count_verdicts, share
 from mtviz.trunk import Trunk
 
 Text = tuple[Sequence[int], Sequence[int]]  # the prompt's ids and those that greedy decoding wrote after it
 
 
 @torch.inference_mode()
-def agreements(heads: Heads, hidden: Tensor, text: Text) -> Tensor:
+def agreements(trunk: Trunk, heads: Heads, text: Text) -> Tensor:
     """Bool (new tokens - 1, max_draft_tokens): at [r, i], whether draft i of a round that starts after new token r is the
-    text's token, all drafts before it being so. `hidden` (tokens, hidden_size): the trunk's states of the whole text."""
+    text's token, all drafts before it being so."""
     prompt, new = text
     tokens = torch.tensor([*prompt, *new], device=heads.draft_ids.device)
+    _, hidden = trunk.forward(tokens.tolist(), trunk.new_cache(), last_only=True)
     starts = torch.arange(len(prompt) + 1, len(tokens), device=tokens.device)
     agree = torch.zeros(len(starts), heads.max_draft_tokens, dtype=torch.bool)
     for i, output in enumerate(heads.unroll(tokens[None], hidden[None].float(), heads.max_draft_tokens)):
@@ -47,27 +47,3 @@ def rounds(agree: Tensor, new_tokens: int, num_draft_tokens: int, max_new_tokens
         emitted.append(accepted + (not over))
         written += emitted[-1]
     return verdicts, emitted
-
-
-def replay(
-    trunk: Trunk, heads: Heads, texts: Iterable[Text], lengths: Sequence[int], max_new_tokens: int
-) -> list[dict[str, Any]]:
-    """For each proposal length, over the texts given: rounds, drafted and emitted tokens, mean_acceptance_length, survival
-    and conditional_acceptance by position; defined as in `mtviz.trace.Counts`."""
-    runs = []
-    for text in texts:
-        _, hidden = trunk.forward([*text[0], *text[1]], trunk.new_cache(), last_only=True)
-        runs.append((agreements(heads, hidden, text), len(text[1])))
-    rows = []
-    for length in lengths:
-        each = [rounds(agree, written, length, max_new_tokens) for agree, written in runs]
-        drafted, judged, accepted = count_verdicts(round_ for verdicts, _ in each for round_ in verdicts)
-        emitted = sum(sum(tokens) for _, tokens in each)
-        count = sum(len(tokens) for _, tokens in each)
-        rows.append({
-            "num_draft_tokens": length, "rounds": count, "drafted": sum(drafted), "emitted": emitted,
-            "mean_acceptance_length": share(emitted, count),
-            "survival": [share(a, d) for a, d in zip(accepted, drafted)],
-            "conditional_acceptance": [share(a, j) for a, j in zip(accepted, judged)],
-        })  # fmt: skip
-    return rows
