@@ -21,5 +21,5 @@ RUN python -c "from mtviz.trunk import load_trunk; load_trunk()"
 
 EXPOSE 7860
 HEALTHCHECK --interval=30s --timeout=5s --start-period=60s \
-  CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/', timeout=4)"
+  CMD python -c "import urllib.request; urllib.request.urlopen('http://127.0.0.1:7860/healthz', timeout=4)"
 CMD ["python", "app.py"]

@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import Sequence
@@ -34,6 +35,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for name, (_, summary) in _OWN_PARSERS.items():
         commands.add_parser(name, help=summary, add_help=False)
     serve = commands.add_parser("serve", help="start the page")
+    serve.add_argument("--ray", action="store_true", help="on the Ray cluster of this machine, the model in replicas of its own (docs/hosting.md)")
+    serve.add_argument("--replicas", type=int, default=2, metavar="N", help="at most so many model replicas, with --ray (default %(default)s)")
     serve.set_defaults(run=_serve)
     arguments, rest = parser.parse_known_args(argv)
     if arguments.command in _OWN_PARSERS:
@@ -155,9 +158,29 @@ def _record(arguments: argparse.Namespace) -> int:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    if arguments.ray:
+        return _serve_on_ray(arguments.replicas)
     import runpy
 
     runpy.run_path(str(Path(__file__).resolve().parent.parent / "app.py"), run_name="__main__")
+    return 0
+
+
+def _serve_on_ray(replicas: int) -> int:
+    from functools import partial
+
+    from mtviz.hosting import Limits, replicas as ray_serve
+    from mtviz.service import Service
+    from mtviz.ui import mounted
+
+    make_service = partial(Service, model=os.environ.get("MTVIZ_MODEL"), dtype=os.environ.get("MTVIZ_DTYPE", "bfloat16"))
+    host, port = os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), int(os.environ.get("GRADIO_SERVER_PORT", 7860))
+    try:
+        app = ray_serve.application(make_service, mounted, Limits.from_environment(), replicas)
+    except ImportError:
+        print(f"error: {ray_serve.MISSING}", file=sys.stderr)
+        return 2
+    ray_serve.start(app, host, port)
     return 0
 
 

@@ -88,8 +88,9 @@ def launch(page: Page, **options: Any) -> Any:
     )  # fmt: skip
 
 
-def mount(page: Page) -> FastAPI:
+def mounted(service: Service, limits: Limits, hall: Hall) -> FastAPI:
     """The page as an ASGI application, for a server of one's own."""
+    page = build_ui(service, limits, hall)
     _set_queue(page)
     app = FastAPI(middleware=_middleware(page), docs_url=None, redoc_url=None, openapi_url=None)
     return gr.mount_gradio_app(app, page, path="/", **_look())
