@@ -59,6 +59,18 @@ def test_bad_input_to_a_live_race_is_a_message_and_the_prompt_stays(measure):
     expect(form.get_by_role("button", name="Race", exact=True)).to_be_enabled()
 
 
+@pytest.mark.model
+def test_a_live_race_is_measured_and_replayed(measure):
+    form = measure.locator(".race-form")
+    form.locator("textarea").fill("Name three colours.")
+    form.get_by_role("button", name="Race", exact=True).click()
+    expect(form.get_by_role("button", name="Stop")).to_be_visible()
+    expect(measure.locator("#race .origin")).to_have_text("measured just now", timeout=180_000)
+    expect(measure.locator(".asked")).to_contain_text("Name three colours.")
+    assert shown(measure.locator(".lane.plain")) == shown(measure.locator(".lane.drafted")) != ""
+    expect(form.get_by_role("button", name="Race", exact=True)).to_be_enabled()
+
+
 def test_on_a_phone_nothing_goes_sideways_and_chinese_is_whole(measure, page):
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
