@@ -35,12 +35,15 @@ _TABS_STYLE = (
 
 # An address that ends in the name of a section opens the page that has it.
 _OPEN_PAGE = """() => {
-  const open = () => {
+  const open = (tries) => {
     const page = {"#race": "Measure"}[location.hash];
-    if (page) [...document.querySelectorAll("#pages [role=tab]")].find((tab) => tab.textContent.includes(page))?.click();
+    if (!page) return;
+    const tab = [...document.querySelectorAll("#pages [role=tab]")].find((tab) => tab.textContent.includes(page));
+    if (tab) tab.click();
+    else if (tries) setTimeout(open, 100, tries - 1); // not laid out yet
   };
-  addEventListener("hashchange", open);
-  open();
+  addEventListener("hashchange", () => open(0));
+  open(100);
 }"""
 
 
