@@ -12,11 +12,11 @@ export function createAdvanced(t, { choices, bounds, heads_of: headsOf }, knobs,
   const inputs = {};
   const button = h('button', { type: 'button', class: 'quiet advanced-button' }, t('drawer.label'));
   const panel = createPanel(button, 'advanced', tools, h('h3', {}, t('advanced.label')),
-    group('rule'), canDecode ? group('drafter', 'family') : '', h('div', { class: 'numbers' }, ...numbers.map(number)), canDecode ? raw() : '');
+    group('rule'), canDecode && choices.model ? models() : '', canDecode ? group('drafter', 'family') : '', h('div', { class: 'numbers' }, ...numbers.map(number)), canDecode ? raw() : '');
 
-  function group(field, names = field) {
+  function group(field, names = field, choose = (value) => knobs.set(field, value)) {
     const options = choices[field].map((value) => {
-      const input = h('input', { type: 'radio', name: `mtviz-${field}`, value, onchange: () => knobs.set(field, value) });
+      const input = h('input', { type: 'radio', name: `mtviz-${field}`, value, onchange: () => choose(value) });
       (inputs[field] ??= []).push(input);
       return h('label', { class: 'choice' }, input, h('b', {}, t(`${names}.${value}`)), h('span', {}, t(`${names}.${value}.tip`)));
     });
@@ -25,7 +25,7 @@ export function createAdvanced(t, { choices, bounds, heads_of: headsOf }, knobs,
 
   // Another trunk has other heads. One that was trained on the Heads page shows while it is chosen.
   function models() {
-    const fieldset = group('model', (value) => {
+    const fieldset = group('model', 'model', (value) => {
       knobs.set('model', value);
       knobs.set('drafter', headsOf[value]);
     });
