@@ -19,7 +19,7 @@ export function createCurves(t) {
     const losses = points.flatMap((point) => [...(point.losses ?? []), ...(point.held_losses ?? [])]).filter((value) => value !== null);
     const top = Math.max(2, Math.ceil(Math.max(0, ...losses)));
     root.replaceChildren(
-      chart(t, 'losses', points, heads, [0, top], (value) => value.toFixed(0)),
+      chart(t, 'losses', points, heads, [0, top], (value) => (Number.isInteger(value) ? String(value) : value.toFixed(1))),
       chart(t, 'accuracy', points, heads, [0, 1], (value) => `${Math.round(100 * value)}%`));
   }
   return { root, draw };
@@ -31,7 +31,7 @@ function chart(t, name, points, heads, [low, high], format) {
   const drawn = svg('svg', { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': t(`curve.${name}.label`, { last: lastOf(t, points, name, heads) }) });
   for (let i = 0; i <= 4; i += 1) {
     const value = low + ((high - low) * i) / 4;
-    drawn.append(svg('path', { class: 'grid', d: `M${LEFT} ${y(value)}H${WIDTH - RIGHT}` }), svg('text', { x: LEFT - 6, y: y(value) + 4, 'text-anchor': 'end' }, high > 4 || high === 1 ? format(value) : value.toFixed(1)));
+    drawn.append(svg('path', { class: 'grid', d: `M${LEFT} ${y(value)}H${WIDTH - RIGHT}` }), svg('text', { x: LEFT - 6, y: y(value) + 4, 'text-anchor': 'end' }, format(value)));
   }
   drawn.append(svg('text', { x: LEFT, y: HEIGHT - 5 }, '0%'), svg('text', { x: WIDTH - RIGHT, y: HEIGHT - 5, 'text-anchor': 'end' }, '100%'));
   const ends = [];
@@ -46,8 +46,10 @@ function chart(t, name, points, heads, [low, high], format) {
     if (own.length) ends.push({ i, at: y(own.at(-1)[name][i]), x: x(own.at(-1).progress) });
   }
   // The names at the ends of the lines, moved apart where they would cover each other.
-  ends.sort((a, b) => a.at - b.at).forEach((end, n) => {
-    if (n) end.at = Math.max(end.at, ends[n - 1].at + 12);
+  ends.sort((a, b) => a.at - b.at).forEach((end, n) => { if (n) end.at = Math.max(end.at, ends[n - 1].at + 12); });
+  const below = Math.max(0, (ends.at(-1)?.at ?? 0) - (HEIGHT - BOTTOM - 4));
+  ends.forEach((end) => {
+    end.at -= below;
     drawn.append(svg('text', { class: end.i ? 'draft' : 'own', x: end.x + 5, y: end.at + 4 }, `+${end.i + 1}`));
   });
   return h('figure', {}, h('figcaption', {}, t(`curve.${name}`)), drawn);

@@ -93,7 +93,7 @@ export function mountTraining(root, host) {
     if (state.problem?.field) root.querySelectorAll(`[data-field="${CSS.escape(state.problem.field)}"]`).forEach((element) => element.setAttribute('aria-invalid', 'true'));
     page.running.hidden = !busy && !state.points.length;
     const last = state.points.at(-1);
-    const progress = state.phase === 'done' ? 1 : last?.progress ?? 0;
+    const progress = state.phase === 'done' && !state.cut ? 1 : last?.progress ?? 0;
     setVar(page.bar, '--done', progress);
     page.bar.setAttribute('aria-valuenow', Math.round(100 * progress));
     setText(page.said, saying(t, last));
@@ -113,7 +113,7 @@ export function mountTraining(root, host) {
     if (!last) return state.phase === 'sending' ? t('sending') : '';
     const values = { bytes: last.bytes.toLocaleString(), percent: Math.round(100 * last.progress) };
     if (state.phase === 'running') return t('running', { ...values, left: leftOf(t, last) });
-    return t({ paused: 'paused', stopping: 'stopping', done: 'done' }[state.phase] ?? 'ended', values);
+    return t({ paused: 'paused', stopping: 'stopping', done: state.cut ? 'ended' : 'done' }[state.phase] ?? 'ended', values);
   }
 
   function leftOf(t, last) {
@@ -123,7 +123,7 @@ export function mountTraining(root, host) {
   }
 
   async function train() {
-    Object.assign(state, { phase: 'sending', points: [], model: null, problem: null, name: newToken(), rested: 0, ahead: 0, began: null });
+    Object.assign(state, { phase: 'sending', points: [], model: null, problem: null, cut: false, name: newToken(), rested: 0, ahead: 0, began: null });
     draw();
     try {
       const bytes = state.bytes ?? new TextEncoder().encode(state.text);
@@ -204,6 +204,7 @@ export function mountTraining(root, host) {
       if (!['waiting', 'running', 'paused', 'stopping'].includes(state.phase)) continue;
       if (line.ahead !== undefined) state.ahead = line.ahead;
       else if (line.event?.event === 'start') Object.assign(state, { phase: 'running', began: performance.now() });
+      else if (line.event?.event === 'end') state.cut = !line.event.finished;
       else if (line.event?.message) state.problem = { message: page.t('diverged', { message: line.event.message }) };
       else if (line.point) state.points.push(line.point);
       else if (line.error) fail(line.error);

@@ -35,6 +35,7 @@ PIECE_BYTES = 96 * 1024  # of a file, in one request
 KEPT_FILES = 12
 POINTS = 150  # of a curve, over the whole training
 BEAT = 0.5  # seconds between updates: a visitor who has left is noticed at the next one
+STARTING = 120  # seconds that a busy machine may take until the first step
 PATIENCE = 5  # a training may take so many times its minutes on the clock, pauses included
 _SCRIPTS = (*(STAGE / f"{name}.js" for name in ("dom", "strings")), *(TRAIN / f"{name}.js" for name in ("pieces", "curves", "train")))
 
@@ -110,7 +111,7 @@ class Bench:
             while ahead := self._line.index(place):
                 yield head + stream.line({"ahead": ahead})
                 await asyncio.sleep(BEAT)
-            child = self._service.train(text, heads, strategy, minutes, 60 * PATIENCE * minutes)
+            child = self._service.train(text, heads, strategy, minutes, STARTING + 60 * PATIENCE * minutes)
             self._running[name] = child
             try:
                 async with aclosing(self._watch(child, head)) as updates:
