@@ -3,13 +3,14 @@
 import { h } from '../stage/dom.js';
 import { fixed } from './rows.js';
 
-const MEASURES = ['tokens_per_round', 'tokens_per_second', 'mean_bias_tv'];
+const MEASURES = ['tokens_per_round', 'speedup', 'tokens_per_second', 'mean_bias_tv'];
 
 export function createHeat(t, { heat, memory }) {
   const names = Object.keys(heat);
   if (!names.length) return null;
   memory.preset ??= names[0];
   memory.measure ??= MEASURES[0];
+  const known = MEASURES.filter((name) => heat[names[0]].cells.flat().some((cell) => cell[name] !== null));
   const body = h('div');
   const group = (label, options, chosen, choose) => h('div', { class: 'choices', role: 'group', 'aria-label': label },
     ...options.map(([value, text]) => h('button', { type: 'button', class: 'pick', 'aria-pressed': String(value === chosen), onclick: () => { choose(value); draw(); } }, text)));
@@ -22,7 +23,7 @@ export function createHeat(t, { heat, memory }) {
     const best = memory.measure === 'mean_bias_tv' ? null : high;
     body.replaceChildren(
       ...(names.length > 1 ? [group(t('heat.presets'), names.map((name) => [name, heat[name].prompt]), memory.preset, (value) => { memory.preset = value; })] : []),
-      group(t('heat.measures'), MEASURES.map((name) => [name, t(`heat.${name}`)]), memory.measure, (value) => { memory.measure = value; }),
+      group(t('heat.measures'), known.map((name) => [name, t(`heat.${name}`)]), memory.measure, (value) => { memory.measure = value; }),
       h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': t('heat.title') }, h('table', { class: 'heat', 'data-measure': memory.measure },
         h('caption', {}, t(`heat.${memory.measure}.caption`)),
         h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, t('heat.corner')), ...map.thresholds.map((value) => h('th', { scope: 'col' }, value === null ? t('form.exact') : String(value))))),

@@ -118,15 +118,20 @@ def predict(lengths: Any, pass_cost: Any) -> list[dict[str, Any]]:
     A round of k drafts yields 1 + sum(survival) tokens and takes the drafts and a pass over k + 1 tokens, where plain decoding
     takes one pass a token. Lengths without all three figures are left out.
     """
-    passes = {row["tokens"]: row["median"] for row in pass_cost["passes"]}
     rows = []
     for row in lengths["rows"]:
-        k = row["num_draft_tokens"]
-        drafts = {one["tokens"]: one["median"] for one in pass_cost["drafts"].get(row["family"], [])}
-        if {1, k + 1} <= passes.keys() and k in drafts and row["speedup"] and None not in row["survival"]:
-            tokens, cost = 1 + sum(row["survival"]), (drafts[k] + passes[k + 1]) / passes[1]
-            rows.append({"num_draft_tokens": k, "measured": row["speedup"], "predicted": tokens / cost, "tokens": tokens, "cost": cost})
+        cost = round_costs(pass_cost, row["family"]).get(row["num_draft_tokens"])
+        if cost and row["speedup"] and None not in row["survival"]:
+            tokens = 1 + sum(row["survival"])
+            rows.append({"num_draft_tokens": row["num_draft_tokens"], "measured": row["speedup"], "predicted": tokens / cost, "tokens": tokens, "cost": cost})
     return rows
+
+
+def round_costs(pass_cost: Any, family: str) -> dict[int, float]:
+    """What a round of k drafts of `family` costs, in plain passes, by k; for every k that was measured."""
+    passes = {row["tokens"]: row["median"] for row in pass_cost["passes"]}
+    drafts = {row["tokens"]: row["median"] for row in pass_cost["drafts"].get(family, [])}
+    return {k: (drafts[k] + passes[k + 1]) / passes[1] for k in drafts if k + 1 in passes}
 
 
 # --- threshold ---------------------------------------------------------------------------------------------------
