@@ -271,9 +271,12 @@ class Service:
 
     def heat_maps(self) -> dict[str, Any]:
         """What the runs of each recorded atlas came to, by preset (`mtviz.views.heat`)."""
+        from mtviz.views.claims import round_costs
         from mtviz.views.heat import heat
 
-        return {path.stem: heat(json.loads(path.read_text(encoding="utf-8"))) for path in sorted((ASSETS / "atlas").glob("*.json"))}
+        atlases = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted((ASSETS / "atlas").glob("*.json"))}
+        pass_cost = self.results().get("pass_cost")
+        return {name: heat(atlas, round_costs(pass_cost, atlas["model"]["family"]) if pass_cost else {}) for name, atlas in atlases.items()}
 
     def race(self, prompt: str, settings: Settings) -> Iterator[dict[str, Any]]:
         """Race a prompt without and with drafts: yields how many tokens each lane has, and last the `result` of `evaluation.race`.
