@@ -2,8 +2,10 @@
 // other. Recorded runs at once, live ones on request.
 
 import { clamp, h, setText } from '../stage/dom.js';
+import { counts } from '../stage/counts.js';
 import { formatMean } from '../stage/format.js';
 import { fillChip } from '../stage/token.js';
+import { survivalChart } from './chart.js';
 import { chipsOf, createFilm } from './film.js';
 
 // `state` is {name, prompt, source, traces: {drafter: Trace}, problems: {drafter: text}, place, busy}; `place` counts new tokens.
@@ -15,6 +17,7 @@ export function createCompare(t, { config, state, open, start, stop }) {
   const source = h('p', { class: 'note source', role: 'status' });
   const text = h('p', { class: 'passage' });
   const where = h('output');
+  const chart = h('div', { class: 'chart' });
   const place = h('input', { type: 'range', min: 1, step: 1, 'data-field': 'compare-place', 'aria-label': t('compare.place') });
   const examples = prompts.map(({ name, title }) => h('button', { type: 'button', class: 'example-chip', 'data-example': name, onclick: () => open(name) }, title[t('language')] ?? title.en));
   const rows = config.drafters.map((drafter) => rowOf(drafter));
@@ -80,6 +83,7 @@ export function createCompare(t, { config, state, open, start, stop }) {
       problem, source, h('div', { class: 'runs' }, ...rows.map(({ root }) => root)),
       h('p', { class: 'note' }, t('compare.legend')),
       h('div', { class: 'place' }, h('label', {}, h('span', {}, t('compare.place')), place, where), text, h('div', { class: 'stack' }, ...rows.map(({ here }) => here))),
+      h('details', {}, h('summary', {}, t('compare.survival')), chart),
       h('p', { class: 'note' }, t('compare.how', settings))),
     draw() {
       const traces = Object.values(state.traces);
@@ -99,15 +103,15 @@ export function createCompare(t, { config, state, open, start, stop }) {
         root.classList.toggle('missing', !trace);
         setText(figures, trace ? figuresOf(t, trace) : state.problems[drafter] ?? t(state.busy ? 'compare.waiting' : `missing.run.${state.source}`));
       }
+      chart.replaceChildren(survivalChart(t, Object.entries(state.traces).map(([family, trace]) => ({ family, survival: counts(trace).survival })).filter(({ survival }) => survival.length)));
       drawPlace();
     },
   };
 }
 
-function figuresOf(t, { rounds }) {
-  const drafted = rounds.reduce((sum, { drafts }) => sum + drafts.filter(({ verdict }) => verdict !== 'discarded').length, 0);
-  const emitted = rounds.reduce((sum, { drafts, emitted: last }) => sum + drafts.filter(({ verdict }) => verdict === 'accepted').length + (last ? 1 : 0), 0);
-  return t('compare.figures', { mean: formatMean(rounds.length ? emitted / rounds.length : null), rounds: rounds.length, drafted });
+function figuresOf(t, trace) {
+  const { mean_acceptance_length: mean, rounds, drafted } = counts(trace);
+  return t('compare.figures', { mean: formatMean(mean), rounds, drafted });
 }
 
 // The round that emitted the new token at `place`, -1 where there is none.

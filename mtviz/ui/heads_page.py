@@ -25,8 +25,8 @@ SENTENCE = 9  # tokens of a recorded run in the staircase
 STEPS = 1000  # of the schedule strip
 SCHEDULE: dict[str, Bound] = {"heads": Bound(1, 8, 1, integer=True), "steps_per_head": Bound(0, 500, 10, integer=True)}
 _SCRIPTS = (
-    *(STAGE / f"{name}.js" for name in ("dom", "strings", "format", "utf8", "token")),
-    *(HEADS / f"{name}.js" for name in ("svg", "families", "wiring", "staircase", "film", "compare", "survival", "breath", "schedule", "heads")),
+    *(STAGE / f"{name}.js" for name in ("dom", "strings", "format", "utf8", "token", "counts")),
+    *(HEADS / f"{name}.js" for name in ("svg", "families", "wiring", "staircase", "chart", "film", "compare", "survival", "breath", "schedule", "heads")),
 )
 
 
