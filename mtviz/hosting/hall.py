@@ -22,6 +22,9 @@ from mtviz.views import stream
 # How often a watcher is called although nothing has changed: a server learns that a visitor has left only when it next
 # has something to send to them.
 BEAT = 1.0  # seconds
+# Sending to one watcher takes the web server a few milliseconds. Updates are this much further apart for every watcher, or two
+# hundred of them would take the cores from the run that they watch.
+PACE = 0.01  # seconds a watcher
 log = logging.getLogger("mtviz.hall")
 
 Source = Callable[[str, Settings], AsyncGenerator[str, None]]
@@ -48,6 +51,7 @@ class _Run:
         self.watchers = 0
         self.most_watchers = 0
         self.changed = asyncio.Event()
+        self.ended = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
     def say(self, text: str, done: bool = False) -> None:
@@ -55,6 +59,17 @@ class _Run:
         self.done = done
         self.changed.set()
         self.changed = asyncio.Event()
+        if done:
+            self.ended.set()
+
+
+async def _happens(event: asyncio.Event, seconds: float) -> None:
+    """Wait for the event, at most so long."""
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        pass
+
 
 
 class Hall:
@@ -75,8 +90,10 @@ class Hall:
     def counts(self) -> dict[str, int]:
         """Numbers for a probe."""
         running = len(self._runs) - len(self._line)
-        watching = sum(run.watchers for run in self._runs.values())
-        return {"waiting": len(self._line), "running": running, "watching": watching, "kept": len(self._kept)}
+        return {"waiting": len(self._line), "running": running, "watching": self.watching(), "kept": len(self._kept)}
+
+    def watching(self) -> int:
+        return sum(run.watchers for run in self._runs.values())
 
     async def watch(self, prompt: Any, settings: Settings) -> AsyncIterator[View]:
         """Yield views until the run is done: at every change, and at least every `BEAT` seconds.
@@ -112,10 +129,8 @@ class Hall:
                 yield View(run.text, ahead=self._line.index(run) if run in self._line else 0, done=done)
                 if done:
                     return
-                try:
-                    await asyncio.wait_for(changed.wait(), BEAT)
-                except TimeoutError:
-                    pass
+                await _happens(run.ended, min(BEAT, PACE * self.watching()))
+                await _happens(changed, BEAT)
         finally:
             run.watchers -= 1
             if not run.watchers and run in self._line and run.task is not None:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, AsyncIterator
 
 import gradio as gr
+from gradio.components.plot import PlotData
 
 from mtviz.hosting import Hall, Limits
 from mtviz.service import ASSETS, Service, Status
@@ -115,6 +116,6 @@ def read_settings(request: Any) -> Settings:
 @lru_cache(maxsize=8)  # a whole class is shown the same run
 def _chart(text: str) -> Any:
     try:
-        return acceptance_by_position(stream.read(text))
+        return PlotData(type="plotly", plot=acceptance_by_position(stream.read(text)).to_json())
     except stream.Refused:
         return gr.skip()

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+import re
 import threading
 
+import gradio.routes
 import hostile
 import httpx
 import pytest
@@ -92,14 +95,16 @@ def test_the_api_gives_the_trace_and_names_what_is_wrong(page):
 
 
 def test_only_the_addresses_that_the_page_needs_exist(page):
-    paths = {route.path for route in page.app.routes if hasattr(route, "path")}
-    assert len(paths) > 40  # all that Gradio knows
+    declared = re.findall(r'@(app|router)\.(?:get|post|head|put|delete)\(\s*f?"([^"]+)"', inspect.getsource(gradio.routes))
+    paths = {("/gradio_api" if where == "router" else "") + path for where, path in declared}
+    assert len(paths) > 60  # all that Gradio knows
     example = {"path": "x.js", "api_name": "stage", "event_id": "1f", "session_hash": "s", "file_name": "x"}
     found = set()
     for path in paths:
         concrete = path
         for name, value in example.items():
             concrete = concrete.replace("{%s:path}" % name, value).replace("{%s}" % name, value)
+        concrete = re.sub(r"\{[^}]*\}", "1", concrete)
         answer = httpx.get(page.url.rstrip("/") + concrete, timeout=20) if "heartbeat" not in path and "queue/data" not in path else None
         if answer is None or answer.headers.get("content-type") != "application/json" or answer.json() != {"detail": "Not found"}:
             found.add(path)
@@ -116,7 +121,7 @@ def test_only_the_addresses_that_the_page_needs_exist(page):
 @pytest.mark.parametrize("path", hostile.PATHS)
 def test_no_address_reads_a_file(page, path):
     answer = httpx.get(f"{page.url}{path}", timeout=20)
-    assert "root:" not in answer.text and "build_ui" not in answer.text
+    assert "root:x:0" not in answer.text and "build_ui" not in answer.text
     assert answer.status_code in (307, 400, 403, 404, 405, 422) or path.startswith("?")
 
 
