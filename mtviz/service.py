@@ -227,8 +227,8 @@ class Service:
         """What would decode with these settings, weights by their fingerprints. Empty where nothing can."""
         from mtviz.decoding.record import model_info
 
-        if self._trunk is None and settings.model == "default":
-            return ()
+        if self._trunk is None if settings.model == "default" else settings.model not in self._byte_models:
+            return ()  # not loaded yet, and this is no time to wait for it
         try:
             return tuple(model_info(*self._run_of(settings)).items())
         except (SettingsError, NoModel):
