@@ -18,6 +18,7 @@ export function createWhole(t, still) {
   const root = h('div', { class: 'whole' }, h('p', { class: 'sentence', dir: 'auto' }, prompt, said), line);
   let shown = [];
   let parts = new Map();
+  let here = null;
 
   return {
     root,
@@ -29,6 +30,7 @@ export function createWhole(t, still) {
       const kept = matched(shown, words);
       const same = matched(wordsOf(exact), words);
       parts = new Map();
+      here = null;
       words.forEach((word, i) => {
         const pieces = word.parts.map(({ text, kind, at }) => {
           const piece = h('span', { class: `word ${kind}`, 'data-tint': at % 2 }, text);
@@ -49,16 +51,19 @@ export function createWhole(t, still) {
     },
     // The pass that the board shows.
     at(pass) {
-      for (const [at, pieces] of parts) pieces.forEach((piece) => piece.classList.toggle('here', at === pass));
+      if (pass === here) return;
+      for (const at of [here, pass]) parts.get(at)?.forEach((piece) => piece.classList.toggle('here', at === pass));
+      here = pass;
     },
   };
 }
 
+// Words stay inline, for the order of right-to-left text: what moves an inline box is its offset.
 function glide(element, from, scale) {
   if (!from) return element.animate([{ opacity: 0 }, { opacity: 1 }], MORPH);
   const to = element.getClientRects()[0];
   const [x, y] = [(from.left - to.left) / scale, (from.top - to.top) / scale];
-  if (Math.abs(x) + Math.abs(y) > 1) element.animate([{ transform: `translate(${x}px, ${y}px)` }, { transform: 'none' }], MORPH);
+  if (Math.abs(x) + Math.abs(y) > 1) element.animate([{ left: `${x}px`, top: `${y}px` }, { left: 0, top: 0 }], MORPH);
 }
 
 // Words with the blanks that lead to them, each in parts by the pass that wrote them.

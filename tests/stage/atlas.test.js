@@ -20,7 +20,7 @@ test('all 80 runs unpack as the engine unpacks them', { skip }, () => {
 });
 
 test('knobs find their run, the nearest threshold and its number', { skip }, () => {
-  const of = (changes, prompt = 'Once') => cellOf(atlas.packed, prompt, { ...atlas.packed.settings, ...changes });
+  const of = (changes, prompt = 'Once') => cellOf(atlas.packed, prompt, { ...atlas.packed.settings, rule: 'ratio', ...changes });
   assert.deepEqual(of({ num_draft_tokens: 4, threshold: 0.5 }), { row: 3, column: 5, n: 33, of: 72 });
   assert.equal(of({ threshold: 0.58 }).column, 5);
   assert.equal(of({ threshold: 0.01 }).column, 0);
