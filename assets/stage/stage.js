@@ -69,7 +69,7 @@ export function buildStage(root, host, fail, kept) {
     },
   });
   const bar = createBar(t, {
-    config, knobs, tools, canDecode: host.canDecode, onStop: stop,
+    config: { ...config, presets: config.presets.map((preset) => ({ ...preset, ...preset[language] })) }, knobs, tools, canDecode: host.canDecode, onStop: stop,
     onDecode: decode, onPreset: openPreset,
   });
   const sentence = createSentence(t);
