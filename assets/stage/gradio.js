@@ -36,6 +36,17 @@ function appendRound(trace, { round, seconds }) {
   trace.seconds = seconds;
 }
 
+// The Measure page's race, where this page has one: shown as soon as it is laid out.
+function openRace() {
+  [...document.querySelectorAll('#pages [role=tab]')].find((tab) => tab.textContent.startsWith('Measure'))?.click();
+  const look = (tries) => {
+    const race = document.querySelector('#race');
+    if (race?.getClientRects().length) race.scrollIntoView();
+    else if (tries) setTimeout(look, 100, tries - 1);
+  };
+  look(50);
+}
+
 function connectStage() {
   const stage = mountStage(element.querySelector('.mtviz-stage'), {
     config: JSON.parse(props.config),
@@ -43,6 +54,7 @@ function connectStage() {
     decode: (payload) => trigger('decode', payload),
     stop: () => trigger('halt'),
     loadPreset: async (name) => JSON.parse(await server.recorded(name)),
+    race: openRace,
     loadAtlas: async (name) => JSON.parse(await server.atlas(name)),
   });
   const read = readGrowingTrace((update) => stage.show(update));

@@ -8,7 +8,7 @@ import { isExact } from './knobs.js';
 import { judgesByMatch } from './judge.js';
 
 const OPENING_ROUNDS = 4;
-const CONTROLS = { threshold: '[data-field=threshold]', length: '[data-field=num_draft_tokens]', exact: '.switch input', own: '.prompt-input' };
+const CONTROLS = { threshold: '[data-field=threshold]', length: '[data-field=num_draft_tokens]', exact: '.switch input:checked', own: '.prompt-input' };
 
 // `stage` is {root, player, columns, knobs, run(), view(), still(), live(), openSheet(), race, canDecode}.
 export function createGuide(t, stage) {
@@ -102,9 +102,9 @@ export function createGuide(t, stage) {
     },
     did(what) {
       if (what !== 'load') bet.drop();
-      if (what === 'threshold' && Math.abs(knobs.settings.threshold - stage.run().trace.settings.threshold) < 0.045) return;
       if (what === 'rule' && !isExact(knobs.settings)) return;
       tour.did({ num_draft_tokens: 'length', rule: 'exact' }[what] ?? what);
+      if (tour.step && !tour.asks) refresh(); // the knob goes on moving, and what is said of it with it
     },
     says() {
       if (player.playing) return null;

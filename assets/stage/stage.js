@@ -338,8 +338,8 @@ export function buildStage(root, host, fail, kept) {
   document.addEventListener('keydown', (event) => {
     const { target } = event;
     if (!root.getClientRects().length || (target !== document.body && !root.contains(target))) return;
-    if (target.closest?.('input:not([type=range]), textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
-    if (target.type === 'range' && event.key.length > 1) return; // its own keys move it
+    if (target.closest?.('input:not([type=range], [type=radio]), textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
+    if (/^ra/.test(target.type) && (event.key.length > 1 || event.key === ' ')) return; // a range's and a radio's own keys
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const preset = /^\d$/.test(event.key) && config.presets[(Number(event.key) + 9) % 10];
     if (guide.key(event)) event.preventDefault();
