@@ -129,7 +129,7 @@ class Hall:
                 yield View(run.text, ahead=self._line.index(run) if run in self._line else 0, done=done)
                 if done:
                     return
-                await _happens(run.ended, min(BEAT, PACE * self.watching()))
+                await _happens(run.ended, PACE * self.watching())
                 await _happens(changed, BEAT)
         finally:
             run.watchers -= 1
