@@ -34,6 +34,7 @@ export function createSurvival(t, results, stored, state) {
   })));
   return h('div', { class: 'survival' }, rules.length > 1 ? h('div', { class: 'examples', role: 'group', 'aria-label': t('survival.rules') }, ...choices) : '',
     h('div', { class: 'measured' }, figure, table), ...gains,
+    results.results.some(({ replayed }) => replayed) ? h('p', { class: 'note' }, t('survival.replayed')) : '',
     h('p', { class: 'note' }, t('survival.on', { prompts: prompts.count, file: prompts.file, most, model, dtype, device, date: runs.at(-1)?.date ?? '', interval })));
 }
 

@@ -65,15 +65,23 @@ def build(service: Service, hall: Hall) -> None:
 def page_facts(service: Service) -> dict[str, Any]:
     """What stands on the page before anything is asked for. `results` is null where nothing was measured."""
     first = service.presets()[0]
-    try:
-        results = json.loads(RESULTS.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        results = None
     return {
         "stored": service.stored_heads(),
-        "results": results,
+        "results": _results(),
         "sentence": {"preset": first["title"], "tokens": service.recorded(first["name"])["output"]["tokens"][:SENTENCE]},
     }
+
+
+def _results() -> dict[str, Any] | None:
+    """What was measured, without the texts and the counts of each, which are not drawn."""
+    try:
+        document = json.loads(RESULTS.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    document.pop("texts", None)
+    for row in document["results"]:
+        row.pop("by_output", None)
+    return document
 
 
 def schedule(service: Service, asked: Any) -> list[list[int]]:
