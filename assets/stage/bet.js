@@ -26,11 +26,11 @@ export function createBet(t, { player, columns, changed }) {
     changed();
   }
 
-  // Plays up to the moment when all that judges the round can be seen, and halts there.
-  bet.ask = (pass, still) => {
+  // Goes to the moment when all that judges the round can be seen, at once or by playing, and halts there.
+  bet.ask = (pass, atOnce) => {
     bet.drop();
     coming = pass;
-    if (still || player.t >= gatesShut(pass) || player.t < pass.start) player.seek(gatesShut(pass));
+    if (atOnce) player.seek(gatesShut(pass));
     else player.play(gatesShut(pass));
   };
   // The player halted, began, or was moved.

@@ -39,14 +39,14 @@ export function createGuide(t, stage) {
     const run = stage.run();
     const { pass } = locate(run, player.t);
     const next = nextToBet(run, pass.at + (player.t > gatesShut(pass)));
-    if (next) bet.ask(next, stage.still());
+    if (next) bet.ask(next, next !== pass || stage.still());
   }
 
   function begin(step) {
     bet.drop();
     if (step === 'bet') askNext();
     if (step === 'threshold' && knobs.settings.rule !== 'ratio') knobs.setExact(false);
-    if (step !== 'exact') stage.openSheet();
+    if (['threshold', 'length', 'own'].includes(step)) stage.openSheet();
     [...root.querySelectorAll(CONTROLS[step] ?? 'none')].find((control) => control.getClientRects().length)?.focus();
   }
 
