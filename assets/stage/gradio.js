@@ -38,7 +38,7 @@ function appendRound(trace, { round, seconds }) {
 
 // The Measure page's race, where this page has one: shown as soon as it is laid out.
 function openRace() {
-  [...document.querySelectorAll('#pages [role=tab]')].find((tab) => tab.textContent.startsWith('Measure'))?.click();
+  [...document.querySelectorAll('#pages :is([role=tab], .overflow-dropdown button)')].find((tab) => tab.textContent.startsWith('Measure'))?.click();
   const look = (tries) => {
     const race = document.querySelector('#race');
     if (race?.getClientRects().length) race.scrollIntoView();
