@@ -144,6 +144,7 @@ def test_the_tradeoff_command_trains_once_and_weighs_each(tmp_path, capsys, monk
     assert (one["heads"], two["heads"]) == (1, 2) and one["perplexity_ratio"] == 1
     assert two["efficiency"] == pytest.approx(two["speed"]["speedup"] / two["quality"]["perplexity"])
     assert found["provenance"]["command"].startswith("python -m mtviz lab tradeoff") and str(tmp_path) not in json.dumps(found)
+    assert one["training"]["model"]["heads"] == 1 and all(len(point["held_losses"]) == 2 for point in two["curve"])
     weights = (tmp_path / "runs" / "heads-2" / "model.safetensors").stat().st_mtime_ns
     assert lab.main(words) == 0 and (tmp_path / "runs" / "heads-2" / "model.safetensors").stat().st_mtime_ns == weights
 

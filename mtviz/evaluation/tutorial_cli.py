@@ -64,10 +64,17 @@ def tradeoff(argv: Sequence[str] | None = None) -> int:
         rows = analyze_tradeoff(models, documents, prompts, arguments.max_new_tokens, progress=_say)
         for row in rows:
             row["training"] = runs[row["heads"]]
+            row["curve"] = _curve(arguments.out / f"heads-{row['heads']}" / "log.jsonl")
     except (SettingsError, HeadsError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return _finish("tradeoff", argv, arguments, models[arguments.heads[0]], {"rows": rows})
+
+
+def _curve(log: Path) -> list[dict[str, Any]]:
+    """The held-out losses of a training as it went on, by seconds of processor time and bytes read."""
+    records = map(json.loads, log.read_text(encoding="utf-8").splitlines())
+    return [{name: record[name] for name in ("seconds", "bytes", "held_losses")} for record in records if "held_losses" in record]
 
 
 def _one_model(name: str, summary: str, argv: Sequence[str] | None, measured: Measured, text: bool = True) -> int:
