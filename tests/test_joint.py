@@ -12,6 +12,7 @@ from mtviz.drafting.joint import joint_drafters
 from mtviz.heads import HeadsError
 from mtviz.heads.joint import KINDS, AdaptiveMultiTokenPrediction, HierarchicalPrediction, JointHeads, MultiTokenPrediction
 from mtviz.heads.joint_store import decodable, load_joint, save_joint
+from mtviz.service import BYTE_MODEL, Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.training import from_scratch
 from mtviz.training.joint import Diverged, JointSchedule, JointTraining
@@ -263,3 +264,16 @@ def test_the_command_trains_saves_and_says_how_to_make_it_again(tmp_path):
     events = [json.loads(line).get("event") for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
     assert events == ["start", None, None, None, None, "end"]
     assert from_scratch.main(command) == 2  # there is a run in --out already
+
+
+def test_the_shipped_model_decodes_without_any_other_and_verified_is_what_it_writes_alone():
+    assert BYTE_MODEL.stat().st_size <= 10_000_000
+    service = Service(model="/nothing")
+    texts = []
+    for drafter, length in (("hierarchical", 3), ("none", 0)):
+        settings = Settings(model="bytes", drafter=drafter, rule="match", num_draft_tokens=length, max_new_tokens=40)
+        *_, trace = service.decode("Write a poem about the sea.", settings)
+        texts.append([token["id"] for token in trace["output"]["tokens"]])
+        assert [token["id"] for token in trace["prompt"]["tokens"]][-3:] == list(b".\n\n")
+        assert trace["model"]["trunk"] == "bytes" and trace["model"]["family"] == drafter and trace["settings"]["model"] == "bytes"
+    assert texts[0] == texts[1] and len(texts[0]) == 40
