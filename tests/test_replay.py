@@ -6,7 +6,7 @@ from test_trunk import tiny_trunk
 
 from mtviz.drafting.heads import HeadsDrafter
 from mtviz.evaluation.acceptance import _decoded, replayed, summary
-from mtviz.evaluation.replay import rounds
+from mtviz.evaluation.replay import agreements, rounds
 from mtviz.heads import FAMILIES
 from mtviz.settings import Settings
 
@@ -27,10 +27,11 @@ def test_replayed_rounds_are_those_of_the_loop(trunk, family):
     prompts = ["one", "second", "a third one", "4", "fifth"]
     plain = Settings(rule="match", max_new_tokens=BUDGET)
     texts = [(trunk.encode(prompt), _decoded(trunk, None, prompt, plain).tokens) for prompt in prompts]
+    agree = [agreements(trunk, heads, text) for text in texts]
     accepted = 0
     for length in (1, 3, 8):
         settings = Settings(rule="match", num_draft_tokens=length, max_new_tokens=BUDGET)
-        row = replayed(trunk, heads, texts, settings)
+        row = replayed(family, texts, agree, settings)
         run = summary(family, settings, [_decoded(trunk, HeadsDrafter(heads), prompt, settings) for prompt in prompts])
         for timed in ("milliseconds_per_proposal", "milliseconds_per_pass"):
             assert row.pop(timed) is None and run.pop(timed) > 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import numpy as np
+from torch import Tensor
 
 from mtviz.decoding.loop import PrefillStep, decode
 from mtviz.drafting.files import ADAPTIVE_FAMILY, load_drafters
@@ -21,7 +22,6 @@ from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
 from mtviz.evaluation.machine import provenance
 from mtviz.evaluation.replay import Text, agreements, rounds
-from mtviz.heads import Heads
 from mtviz.settings import BOUNDS, DTYPES, Settings
 from mtviz.trace import count_verdicts, share
 from mtviz.trunk import Trunk, load_trunk
@@ -106,13 +106,13 @@ def _decoded(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Setti
     return output
 
 
-def replayed(trunk: Trunk, heads: Heads, texts: Iterable[Text], settings: Settings) -> dict[str, Any]:
-    """`measure`'s row, untimed, for `heads` under `match` at temperature 0, read off texts that greedy decoding wrote."""
+def replayed(family: str, texts: Iterable[Text], agree: Iterable[Tensor], settings: Settings) -> dict[str, Any]:
+    """`measure`'s row, untimed, under `match` at temperature 0, read off texts that greedy decoding wrote and the `agreements` there."""
     outputs = [
-        Output(list(text[1]), *rounds(agree, len(text[1]), settings.num_draft_tokens, settings.max_new_tokens), [], [])
-        for text, agree in ((text, agreements(trunk, heads, text)) for text in texts)
+        Output(list(new), *rounds(known, len(new), settings.num_draft_tokens, settings.max_new_tokens), [], [])
+        for (_, new), known in zip(texts, agree)
     ]
-    return {**summary(heads.family, settings, outputs), "replayed": True}
+    return {**summary(family, settings, outputs), "replayed": True}
 
 
 def interval(outputs: Sequence[Sequence[int]]) -> list[float] | None:
@@ -192,6 +192,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--json: {error}")
     words = [Path(word).name if word.startswith("/") else word for word in (sys.argv[1:] if argv is None else argv)]
     document["runs"].append(provenance(trunk, "python -m mtviz heads " + " ".join(words)))
+    agree: dict[str, list[Tensor]] = {}
     for exact in SETTINGS:
         if exact["rule"] not in arguments.rule:
             continue
@@ -204,7 +205,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
                     continue
                 if arguments.replay and type(drafter) is HeadsDrafter and exact["rule"] == "match":
-                    row = replayed(trunk, drafter.heads, _texts(document, trunk, prompts, settings), settings)
+                    texts = _texts(document, trunk, prompts, settings)
+                    if family not in agree:
+                        agree[family] = [agreements(trunk, drafter.heads, text) for text in texts]
+                    row = replayed(family, texts, agree[family], settings)
                 else:
                     row = measure(trunk, drafter, prompts, settings)
                 row |= {**described, "run": len(document["runs"]) - 1}
