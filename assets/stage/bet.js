@@ -17,7 +17,7 @@ export function nextToBet(run, at) {
 export const gatesShut = (pass) => pass.start + pass.marks.judge;
 
 // `changed()` is called after a bet was asked, placed, or is over.
-export function createBet(t, { player, columns, changed }) {
+export function createBet(t, { player, columns, still, changed }) {
   const bet = { asked: null, told: null };
   let coming = null;
 
@@ -49,7 +49,8 @@ export function createBet(t, { player, columns, changed }) {
     bet.asked = null;
     bet.told = { pass, right, score: scoreBet(right) };
     show('placed', at);
-    player.play(endOf(pass), true);
+    if (still()) player.seek(endOf(pass));
+    else player.play(endOf(pass), true);
   };
   bet.drop = () => {
     coming = null;

@@ -15,7 +15,7 @@ export function createGlossary(t, cards, language) {
   const close = h('button', { type: 'button', class: 'quiet close', 'aria-label': t('close'), onclick: () => panel.hidePopover() }, '✕');
   const articles = new Map(own.map(({ id, term, text, paper }) => [id, h('article', { tabindex: -1, 'data-card': id }, h('h4', {}, term), h('p', {}, text),
     paper && h('a', { href: paper[1], target: '_blank', rel: 'noopener' }, paper[0]))]));
-  const panel = h('div', { class: 'panel glossary', popover: 'auto', role: 'dialog', 'aria-label': t('glossary.title') },
+  const panel = h('div', { class: 'panel cards', popover: 'auto', role: 'dialog', 'aria-label': t('glossary.title') },
     h('header', {}, h('h3', {}, t('glossary.title')), close), ...articles.values());
 
   // From a link in another panel, which stays open behind this one where the browser can nest them.

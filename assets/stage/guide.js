@@ -16,7 +16,7 @@ export function createGuide(t, stage) {
   let fresh = true; // what the tour says has not been shown yet; it stands until the playhead is moved
   let heardAt = null;
 
-  const bet = createBet(t, { player, columns, changed: () => player.show() });
+  const bet = createBet(t, { player, columns, still: stage.still, changed: () => player.show() });
   const tour = createTour(t, { begin, has, ask, answer, race: stage.race }, refresh);
   const button = (name, action) => h('button', { type: 'button', class: `quiet ${name}-button`, title: t(`${name}.tip`), onclick: action }, t(name));
   const betButton = button('bet', askNext);

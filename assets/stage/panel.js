@@ -3,7 +3,7 @@
 import { clamp, h, scaleOf } from './dom.js';
 
 export function createPanel(button, name, ...content) {
-  const panel = h('div', { class: `panel ${name}`, popover: 'auto' }, ...content);
+  const panel = h('div', { class: `panel ${name}`, popover: 'auto', tabindex: 0 }, ...content);
   button.popoverTargetElement = panel;
   panel.addEventListener('toggle', (event) => {
     button.setAttribute('aria-expanded', event.newState === 'open');
