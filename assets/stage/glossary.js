@@ -27,8 +27,9 @@ export function createGlossary(t, cards, language) {
     (card ?? panel).scrollIntoView({ block: card ? 'center' : 'nearest' });
   }
 
-  function linkTo(id, text) {
-    return h('a', { class: 'term', href: `#glossary-${id}`, tabindex: -1, onclick: (event) => {
+  // On the stage the key G leads to the cards, and its many words are no stops of the Tab key; in a panel they are.
+  function linkTo(id, text, tabindex) {
+    return h('a', { class: 'term', href: `#glossary-${id}`, tabindex, onclick: (event) => {
       event.preventDefault();
       event.stopPropagation();
       open(id, event.currentTarget);
@@ -44,7 +45,7 @@ export function createGlossary(t, cards, language) {
       const id = byWord.get(match[0].toLowerCase());
       if (!id || linked.has(id)) continue;
       linked.add(id);
-      parts.push(text.slice(from, match.index), linkTo(id, match[0]));
+      parts.push(text.slice(from, match.index), linkTo(id, match[0], element.closest('[popover]') ? 0 : -1));
       from = match.index + match[0].length;
     }
     if (parts.length) element.replaceChildren(...parts, text.slice(from));
