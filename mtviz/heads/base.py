@@ -38,11 +38,15 @@ class Heads(nn.Module, ABC):
         if not len(draft_ids) or draft_ids[0] < 0 or draft_ids[-1] >= trunk.vocab_size or (draft_ids.diff() <= 0).any():
             raise HeadsError(f"draft_ids must be sorted, distinct ids below {trunk.vocab_size}")
         self.register_buffer("draft_ids", draft_ids)
-        self.register_buffer("_unembedding", trunk.unembedding_rows(draft_ids), persistent=False)
+        self.register_buffer("_unembedding", self.rows(draft_ids), persistent=False)
+
+    def rows(self, draft_ids: Tensor) -> Tensor | None:
+        """Rows of the unembedding (Vd, hidden_size), float32, that score the drafts."""
+        return self.trunk.unembedding_rows(draft_ids)
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """Draft logits (..., Vd) of predicted final hidden states (..., hidden_size), float32."""
-        return nn.functional.linear(hidden, self._unembedding)
+        return self.trunk.finish_logits(nn.functional.linear(hidden, self._unembedding), self.draft_ids)
 
     def embed(self, ids: Tensor) -> Tensor:
         """The trunk's input embeddings in float32, ids.shape + (hidden_size,)."""

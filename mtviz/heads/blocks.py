@@ -18,15 +18,19 @@ class FinalNorm(nn.Module):
 
     def __init__(self, trunk: Trunk) -> None:
         super().__init__()
-        self.register_buffer("weight", trunk.model.get_decoder().norm.weight.detach().float().clone(), persistent=False)
+        weight, bias = trunk.final_norm
+        self.register_buffer("weight", weight.clone(), persistent=False)
+        self.register_buffer("bias", bias.clone() if bias.any() else None, persistent=False)
 
     def undo(self, hidden: Tensor) -> Tensor:
         """Unit vectors (..., hidden_size), float32, of final hidden states of that shape."""
-        return unit(hidden.float() / self.weight)
+        hidden = hidden.float()
+        return unit((hidden if self.bias is None else hidden - self.bias) / self.weight)
 
     def forward(self, unit_state: Tensor) -> Tensor:
         """Final hidden states (..., hidden_size), ready for the unembedding, of vectors of that shape."""
-        return unit(unit_state) * self.weight
+        hidden = unit(unit_state) * self.weight
+        return hidden if self.bias is None else hidden + self.bias
 
 
 class GatedBlock(nn.Module):

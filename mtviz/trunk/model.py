@@ -7,38 +7,23 @@ and with them the choice of a token, would depend on how many positions share a 
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Sequence
 
 import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
+from .cache import ReplayCache, TrunkCache, new_cache
 from .lean import LeanCache, LeanLlama, qualifies
+from .output import OutputHead, final_norm
 from .tokens import Tokens
+
+UNBOUNDED = 32_768  # positions offered where the architecture sets no limit
 
 
 class TrunkError(ValueError):
     """A model and a tokenizer that cannot serve as a trunk together."""
-
-
-class TrunkCache:
-    """Keys and values of every position that the trunk has read."""
-
-    def __init__(self, cache: DynamicCache) -> None:
-        self.states = cache
-
-    @property
-    def length(self) -> int:
-        """Positions held."""
-        return int(self.states.get_seq_length())
-
-    def crop(self, length: int) -> None:
-        """Forget every position from `length` on. Raises ValueError where fewer than `length` are held."""
-        surplus = self.length - length
-        if length < 0 or surplus < 0:
-            raise ValueError(f"cannot crop a cache of {self.length} positions to {length}")
-        if surplus:
-            self.states.crop(-surplus)  # transformers counts the tokens to remove, negatively
 
 
 class Trunk:
@@ -46,8 +31,12 @@ class Trunk:
 
     Attributes: `model`, `tokenizer`, `name`, `device` and `dtype` ("bfloat16" or "float32") as they run, `fingerprint`
     (sha256 of the bfloat16 weights), `tokenizer_hash` (sha256 over the sorted (id, token) pairs), `vocab_size` (ids
-    that the tokenizer has; wider unembeddings are sliced), `context` (most positions), `hidden_size`, `end_ids`,
-    `lean` (the fast pass; None for an architecture that has none).
+    that the tokenizer has; wider unembeddings are sliced), `directory` (what it was loaded from, else None), `context` (most positions), `hidden_size`, `end_ids`,
+    `final_norm` (weight and bias (hidden_size,) float32 of the norm that hidden states have been through), `lean` (the fast
+    pass; None for an architecture that has none).
+
+    Raises TrunkError for a model and a tokenizer that do not belong together, a cache that cannot be rolled back, and an
+    unembedding that does more than this class knows.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -57,32 +46,44 @@ class Trunk:
         rows = model.get_output_embeddings().weight.shape[0]
         if self.vocab_size > rows:
             raise TrunkError(f"the tokenizer of {name} has {self.vocab_size} ids, but its model knows only {rows}")
+        self.end_ids = frozenset(_end_ids(model, tokenizer))
+        # Vocabularies are padded by some hundred rows for the sake of speed, never doubled.
+        if 2 * self.vocab_size < rows or any(id_ >= self.vocab_size for id_ in self.end_ids):
+            raise TrunkError(
+                f"the tokenizer of {name} is another model's: it has {self.vocab_size} ids, the model {rows}, and ends at {sorted(self.end_ids)}"
+            )
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
         self.name = name
+        directory = Path(model.config.name_or_path or "/")
+        self.directory = directory if (directory / "config.json").is_file() else None
         self.device = str(model.device)
         self.dtype = str(model.dtype).removeprefix("torch.")
         self.tokenizer_hash = self.tokens.hash
         self.fingerprint = fingerprint(model)
-        self.context: int = config.max_position_embeddings
+        self.context: int = getattr(config, "max_position_embeddings", None) or UNBOUNDED
         self.hidden_size: int = config.hidden_size
-        self.end_ids = frozenset(_end_ids(model, tokenizer))
         self.encode, self.decode, self.token_bytes = self.tokens.encode, self.tokens.decode, self.tokens.bytes_of
         self.lean = LeanLlama(model, self.vocab_size) if qualifies(model) else None
-        self._unembedding = None if self.lean else model.get_output_embeddings().weight[: self.vocab_size].float()
         missing = self.tokens.missing_ids()
         self._missing = torch.tensor(missing, device=model.device) if missing else None
+        self.final_norm = final_norm(model)
+        self._head = None
+        if self.lean is None:
+            self._head = OutputHead(model, self.vocab_size)
+            try:
+                self.new_cache()
+            except ValueError as error:
+                raise TrunkError(f"{name} cannot be decoded in rounds: {error}") from error
+            self._check_passes()
 
-    def new_cache(self) -> TrunkCache | LeanCache:
-        if self.lean is not None:
-            return self.lean.new_cache()
-        cache = DynamicCache(config=self.model.config)
-        if any(layer.is_sliding for layer in cache.layers):
-            cache.activate_past_recording()  # a sliding window could not be cropped otherwise
-        return TrunkCache(cache)
+    def new_cache(self) -> TrunkCache | ReplayCache | LeanCache:
+        return new_cache(self.model.config) if self.lean is None else self.lean.new_cache()
 
     @torch.inference_mode()
-    def forward(self, ids: Sequence[int], cache: TrunkCache | LeanCache, last_only: bool = False) -> tuple[Tensor, Tensor]:
+    def forward(
+        self, ids: Sequence[int], cache: TrunkCache | ReplayCache | LeanCache, last_only: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Read `ids` after what `cache` holds.
 
         Returns float32 logits (n, vocab_size), or (1, vocab_size) of the last position with `last_only`, and the hidden
@@ -95,14 +96,39 @@ class Trunk:
         if self.lean is not None:
             hidden = self.lean.forward(ids, cache)
         else:
-            inputs = torch.tensor([list(ids)], dtype=torch.long, device=self.model.device)
-            hidden = self.model.model(input_ids=inputs, cache=cache.states, use_cache=True).last_hidden_state[0]
+            hidden = cache.read(ids, self._read)
         return self.unembed(hidden[-1:] if last_only else hidden), hidden.to(self.model.dtype)
+
+    def _read(self, ids: Sequence[int], states: DynamicCache | None) -> Tensor:
+        """transformers' own pass: final hidden states (n, hidden_size)."""
+        inputs = torch.tensor([list(ids)], dtype=torch.long, device=self.model.device)
+        return self.model.get_decoder()(input_ids=inputs, cache=states, use_cache=states is not None).last_hidden_state[0]
+
+    @torch.inference_mode()
+    def _check_passes(self) -> None:
+        """Raise TrunkError unless a few tokens give the model's own logits, and the same states in two passes as in one."""
+        ids = list(range(min(8, self.vocab_size)))
+        whole = self._read(ids, None).float()
+        own = self.model(input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, :, : self.vocab_size].float()
+        cache = self.new_cache()
+        pieces = torch.cat([cache.read(ids[:3], self._read), cache.read(ids[3:], self._read)]).float()
+        most, kind = 1e-3 if self.dtype == "float32" else 0.1, type(self.model).__name__
+        if not (off := float((self._head(whole) - own).norm() / own.norm())) < most:
+            raise TrunkError(f"the logits of {self.name} are not its unembedding's ({off:.2g} of them apart): {kind} is not supported")
+        if not (off := float((pieces - whole).norm() / whole.norm())) < most:
+            raise TrunkError(
+                f"{self.name} reads several tokens after others as if nothing were before them ({off:.2g} of their states apart), so that no "
+                f"drafts can be checked in one pass: {kind} is not supported"
+            )
 
     def unembed(self, hidden: Tensor) -> Tensor:
         """Float32 logits (n, vocab_size) of final hidden states (n, hidden_size); -inf at ids the tokenizer lacks."""
         hidden = hidden.float()
-        logits = self.lean.unembed(hidden) if self.lean is not None else torch.nn.functional.linear(hidden, self._unembedding)
+        logits = self.lean.unembed(hidden) if self.lean is not None else self._head(hidden)
+        return self.mask_missing(logits)
+
+    def mask_missing(self, logits: Tensor) -> Tensor:
+        """Logits (..., vocab_size) with -inf at ids the tokenizer lacks."""
         return logits if self._missing is None else logits.index_fill(-1, self._missing, -torch.inf)
 
     def embed(self, ids: Tensor) -> Tensor:
@@ -112,6 +138,10 @@ class Trunk:
     def unembedding_rows(self, ids: Tensor) -> Tensor:
         """Rows of the unembedding for `ids` (k,): float32 (k, hidden_size)."""
         return self.model.get_output_embeddings().weight[ids.to(self.model.device)].float()
+
+    def finish_logits(self, products: Tensor, ids: Tensor) -> Tensor:
+        """Float32 logits (..., k) from the products (..., k) of hidden states with `unembedding_rows(ids)`."""
+        return products if self._head is None else self._head.finish(products, ids)
 
 
 def fingerprint(model: PreTrainedModel) -> str:
