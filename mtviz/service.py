@@ -38,6 +38,7 @@ class Preset(TypedDict):
     name: str
     title: str
     teaches: str
+    zh: dict[str, str]  # title and teaches in Chinese
     prompt: str
     settings: dict[str, Any]
     atlas: NotRequired[str]  # the preset whose atlas its knobs move in: its own, or that of the same prompt
@@ -47,6 +48,7 @@ class Status(TypedDict):
     live: bool  # a model is loaded and can decode
     loading: bool
     text: str
+    drafters: NotRequired[list[str]]  # those of the loaded model
 
 
 class Service:
@@ -55,11 +57,11 @@ class Service:
     Args:
         model: a path or Hub id; None takes the default trunk.
         dtype: "bfloat16" or "float32".
-        heads: directory of heads files, one a family, and the length predictor.
+        heads: directory of heads files, one a family, and the length predictor; None takes the shipped one.
     """
 
-    def __init__(self, model: str | None = None, dtype: str = "bfloat16", heads: Path = ASSETS / "heads"):
-        self._model, self._dtype, self._heads_directory = model, dtype, heads
+    def __init__(self, model: str | None = None, dtype: str = "bfloat16", heads: Path | None = None):
+        self._model, self._dtype, self._heads_directory = model, dtype, heads or ASSETS / "heads"
         self._trunk: Trunk | None = None
         self._drafters: dict[str, Callable[[], Drafter]] = {}
         self._byte_models: dict[str, Loaded] = {}
@@ -128,7 +130,8 @@ class Service:
     def status(self) -> Status:
         if self._trunk is not None:
             heads = ", ".join(sorted(self._drafters)) or "none"
-            return {"live": True, "loading": False, "text": f"{self._trunk.name} · {self._trunk.dtype} · {self._trunk.device} · heads: {heads}"}
+            text = f"{self._trunk.name} · {self._trunk.dtype} · {self._trunk.device} · heads: {heads}"
+            return {"live": True, "loading": False, "text": text, "drafters": [*sorted(self._drafters), "lookup", "none"]}
         if self._problem is not None:
             return {"live": False, "loading": False, "text": self._problem}
         return {"live": False, "loading": True, "text": "the model is still loading; recorded traces play meanwhile"}

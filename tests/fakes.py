@@ -54,7 +54,7 @@ class ScriptedTrunk:
     Its hidden state names the sequence that it stands for (`state`), so that a test can tell true states from stale ones.
     """
 
-    name, dtype, device, fingerprint = "scripted", "float32", "cpu", "scripted"
+    name, dtype, device, fingerprint, directory = "scripted", "float32", "cpu", "scripted", None
 
     def __init__(self, law: Law, vocab_size: int, *, end_ids: Sequence[int] = (), context: int = 10_000):
         self.law, self.vocab_size, self.context = law, vocab_size, context
