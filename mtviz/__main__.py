@@ -20,7 +20,7 @@ _OWN_PARSERS = {
     "corpus": ("mtviz.training.generate", "make text for training"),
     "heads": ("mtviz.evaluation.acceptance", "measure what each family of heads yields"),
     "compare": ("mtviz.evaluation.comparison", "record the comparison of the Heads page"),
-    "export": ("mtviz.views.export", "write traces as one HTML file that plays anywhere"),
+    "export": ("mtviz.views.export", "write traces as one HTML file that plays anywhere; with --format, heads for another tool"),
     "bench": ("mtviz.evaluation.benchmark", "measure speed against transformers' generate"),
     "lab": ("mtviz.evaluation.lab", "measure what the Measure page shows"),
 }
@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments, rest = parser.parse_known_args(argv)
     if arguments.command in _OWN_PARSERS:
         module, _ = _OWN_PARSERS[arguments.command]
+        if arguments.command == "export" and any(word.partition("=")[0] == "--format" for word in rest):
+            module = "mtviz.heads.export"  # traces and heads have nothing in common but the word
         return importlib.import_module(module).main(rest)
     if rest:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -74,6 +76,7 @@ def _add_generation(parser: argparse.ArgumentParser, defaults: Settings) -> None
         parser.add_argument(f"--{name}", choices=allowed, default=getattr(defaults, name))
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--model", help="a model directory, GGUF file or Hub id, or `bytes` (default: SmolLM2-135M-Instruct)")
+    parser.add_argument("--heads", type=Path, metavar="DIR", help="heads trained for it, besides what its checkpoint brings")
 
 
 def _settings(arguments: argparse.Namespace) -> Settings:
@@ -86,7 +89,7 @@ def _decode(arguments: argparse.Namespace) -> int:
     from mtviz.views import terminal
 
     color = sys.stdout.isatty() and not arguments.no_color
-    service = Service(model=arguments.model, dtype=arguments.dtype)
+    service = Service(model=arguments.model, dtype=arguments.dtype, heads=arguments.heads)
     try:
         if arguments.preset:
             preset = service.preset(arguments.preset)
@@ -116,7 +119,7 @@ def _race(arguments: argparse.Namespace) -> int:
     from mtviz.service import NoModel, Service
 
     try:
-        for race in Service(model=arguments.model, dtype=arguments.dtype).race(arguments.prompt, _settings(arguments)):
+        for race in Service(model=arguments.model, dtype=arguments.dtype, heads=arguments.heads).race(arguments.prompt, _settings(arguments)):
             if race["kind"] == "progress":
                 print("\r{} | {} tokens ".format(*race["tokens"]), end="", file=sys.stderr, flush=True)
     except (SettingsError, NoModel) as error:
