@@ -54,6 +54,8 @@ export function createAdvanced(t, { choices, bounds, heads_of: headsOf }, knobs,
     update() {
       for (const field of ['rule', 'drafter']) inputs[field]?.forEach((input) => { input.checked = input.value === knobs.settings[field]; });
       const { model = 'default' } = knobs.settings; // older traces name none
+      const none = (drafter) => model === 'default' && knobs.drafters && !knobs.drafters.includes(drafter); // heads that this trunk lacks
+      inputs.drafter?.forEach((input) => { input.disabled = Boolean(none(input.value)); });
       inputs.model?.forEach((input) => { input.checked = input.value === model; });
       if (inputs.own) inputs.own.hidden = choices.model.includes(model);
       for (const field of numbers) inputs[field].value = knobs.settings[field] ?? '';

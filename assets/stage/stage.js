@@ -281,6 +281,8 @@ export function buildStage(root, host, fail, kept) {
       setText(status, value.status.text);
       setData(status, 'live', value.status.live ? 'yes' : 'no');
       status.title = value.status.text;
+      knobs.drafters = value.status.drafters ?? null;
+      bar.update();
     }
     if ('error' in value || value.trace) showError(value.error ?? foreignWeights(value));
     if (value.error) changed();
