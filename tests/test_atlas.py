@@ -22,9 +22,9 @@ def traces():
     return {cell: list(decode_wordy("Once", Settings.from_mapping(cell_settings(BASE, cell))))[-1] for cell in cells()}
 
 
-@pytest.fixture
-def path(tmp_path):
-    return record(PRESET, decode_wordy, tmp_path, "test", report=lambda line: None)
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    return record(PRESET, decode_wordy, tmp_path_factory.mktemp("atlas"), "test", report=lambda line: None)
 
 
 def test_every_run_comes_out_as_the_trace_that_went_in(traces):

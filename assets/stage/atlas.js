@@ -3,7 +3,7 @@
 
 import { cellOf, cellTrace } from './cells.js';
 import { createRun } from './run.js';
-import { createWhole } from './whole.js';
+import { createWhole, wordsOf } from './whole.js';
 import { h } from './dom.js';
 
 // `load(name)` fetches an atlas, where the page can; `changed` is called when one has come, or the round is held or let go.
@@ -14,6 +14,7 @@ export function createAtlas(t, { knobs, load, changed, still }) {
   let home = null; // the preset's own Trace, which has more of each law than the atlas
   let asked = null;
   let data = null;
+  let exact = null; // the words of the shortest exact run, which every other is compared with
   let cell = null;
   let held = false;
 
@@ -30,6 +31,7 @@ export function createAtlas(t, { knobs, load, changed, still }) {
     const loaded = await load(asked).catch(() => null); // a page that has none keeps its what-ifs
     if (asked !== preset?.atlas || !loaded) return;
     data = loaded;
+    exact = wordsOf(createRun('exact', cellTrace(data, { row: 0, column: null })));
     hold.hidden = false;
     changed();
   }
@@ -63,9 +65,7 @@ export function createAtlas(t, { knobs, load, changed, still }) {
       cell = next;
       return moved ? trace(next) : null;
     },
-    show(run) {
-      whole.show(run, createRun('exact', cellTrace(data, { row: 0, column: null })));
-    },
+    show(run) { whole.show(run, exact); },
     // Keys on a threshold's slider go from one recorded run to the next.
     key(event) {
       const { type, dataset } = event.target;

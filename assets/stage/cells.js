@@ -53,10 +53,11 @@ export function cellTrace(atlas, { row, column }) {
 }
 
 function draftAt(atlas, at, i, u, settings) {
-  const { token, trunk, draft_prob, target_prob, trunk_prob, entropy } = Object.fromEntries(Object.entries(atlas.positions).map(([name, column]) => [name, column[at]]));
+  const of = (name) => atlas.positions[name][at];
+  const [draft_prob, target_prob] = [of('draft_prob'), of('target_prob')];
   const draft = {
-    position: i + 1, offset: i + 2, token: tokenAt(atlas, token), draft_prob, target_prob, raw_draft_prob: draft_prob, raw_target_prob: target_prob,
-    ratio: draft_prob > 0 ? target_prob / draft_prob : null, u, entropy, verdict: 'unjudged', bias_tv: null, top_draft: [], ...placeAt(atlas, trunk, trunk_prob),
+    position: i + 1, offset: i + 2, token: tokenAt(atlas, of('token')), draft_prob, target_prob, raw_draft_prob: draft_prob, raw_target_prob: target_prob,
+    ratio: draft_prob > 0 ? target_prob / draft_prob : null, u, entropy: of('entropy'), verdict: 'unjudged', bias_tv: null, top_draft: [], ...placeAt(atlas, of('trunk'), of('trunk_prob')),
   };
   if (atlas.ends.includes(draft.token.id)) draft.ends = true;
   return { ...draft, gate: gateOf(draft, settings) };

@@ -23,12 +23,12 @@ export function createWhole(t, still) {
   return {
     root,
     get note() { return `${differing.textContent} ${drift.textContent}`; },
-    // `exact`: the run under the exact rule that this one is compared with.
+    // `exact`: the words of the exact text.
     show(run, exact) {
       const before = new Map(shown.map(({ element }) => [element, element.getClientRects()[0]]));
       const words = wordsOf(run);
       const kept = matched(shown, words);
-      const same = matched(wordsOf(exact), words);
+      const same = matched(exact, words);
       parts = new Map();
       here = null;
       words.forEach((word, i) => {
