@@ -8,7 +8,12 @@ const SIGNS = { recovered: '◆', bonus: '★', plain: '▶' };
 // What a round put on the strip, from the ground up.
 export function squaresOf({ drafts, emitted }) {
   const of = (wanted) => drafts.map(({ verdict }) => verdict).filter((verdict) => (verdict === 'accepted') === wanted);
-  return [...of(true), ...(emitted ? [drafts.length ? emitted.kind : 'plain'] : []), ...of(false)];
+  return [...of(true), ...(emitted ? [kindOf(drafts, emitted)] : []), ...of(false)];
+}
+
+// Without drafts nothing is a bonus.
+function kindOf(drafts, emitted) {
+  return drafts.length ? emitted.kind : 'plain';
 }
 
 // `choose(round)` is called with the index of a round that was pointed at or stepped to.
@@ -58,7 +63,7 @@ export function createFilm(label, choose) {
 
 // One round's tokens as chips: the drafts with their verdicts, then what the trunk added. `fill(element, token)` writes one.
 export function chipsOf(round, fill) {
-  const shown = [...round.drafts.map(({ verdict, token }) => [verdict, token]), ...(round.emitted ? [[round.emitted.kind, round.emitted.token]] : [])];
+  const shown = [...round.drafts.map(({ verdict, token }) => [verdict, token]), ...(round.emitted ? [[kindOf(round.drafts, round.emitted), round.emitted.token]] : [])];
   return shown.map(([kind, token]) => {
     const text = h('span', { class: 'piece' });
     fill(text, token);
