@@ -4,8 +4,8 @@ set -eu
 cd "$(dirname "$0")/../.."
 out=assets/results
 python -m mtviz race --prompt "Explain to a child how rain forms." --json $out/race.json
-python -m mtviz race --prompt "Count from 1 to 30, separated by commas." --num-draft-tokens 8 --json $out/race_pattern.json
-python -m mtviz race --prompt "Write a strange poem." --num-draft-tokens 8 --rule speculative --temperature 1.5 --json $out/race_losing.json
+python -m mtviz race --prompt "Count from 1 to 30, separated by commas." --num-draft-tokens 8 --json $out/race_count.json
+python -m mtviz race --prompt "Write a strange poem." --num-draft-tokens 8 --rule speculative --temperature 1.5 --json $out/race_poem.json
 python -m mtviz lab pass-cost --json $out/pass_cost.json
 python -m mtviz lab lengths --json $out/lengths.json
 python -m mtviz lab thresholds --json $out/thresholds.json
