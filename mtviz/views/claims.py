@@ -226,8 +226,9 @@ def better_representations(tradeoff: Any) -> Judged:
 
 
 def more_heads_more_speed(tradeoff: Any) -> Judged:
+    """One head, which drafts nothing, has the speed 1."""
     _, many = _one_and_many(tradeoff)
-    speeds = [row["speed"]["speedup"] for row in many]
+    speeds = [1.0, *(row["speed"]["speedup"] for row in many)]
     best = max(many, key=lambda row: row["speed"]["speedup"])
     figures = {"most_heads": many[-1]["heads"], "most_speedup": speeds[-1], "heads": best["heads"], "speedup": best["speed"]["speedup"]}
     return _grade(_never_falls(speeds), speeds[-1] > speeds[0]), figures
