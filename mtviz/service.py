@@ -109,9 +109,9 @@ class Service:
         return {drafter: loads(path.read_text(encoding="utf-8")) for drafter, path in paths.items() if path.exists()}
 
     def stored_heads(self) -> dict[str, Any]:
-        """By family, what the heads files hold (`mtviz.heads.stored.Stored`), and as `depths` the steps at which the number of
+        """By family, what the heads files hold (`mtviz.stored.Stored`), and as `depths` the steps at which the number of
         drafts in training changed, where the file's training is known."""
-        from mtviz.heads.stored import stored_heads
+        from mtviz.stored import stored_heads
         from mtviz.training.schedules import Schedule
 
         found: dict[str, Any] = dict(stored_heads(self._heads_directory))

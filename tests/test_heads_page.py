@@ -15,10 +15,10 @@ from test_drafters import shipped, trunk  # noqa: F401
 import mtviz.service
 from mtviz.evaluation import comparison
 from mtviz.heads import load_heads
-from mtviz.heads.stored import stored_heads
 from mtviz.hosting import Hall
 from mtviz.service import Service
 from mtviz.settings import DRAFTERS, SettingsError
+from mtviz.stored import stored_heads
 from mtviz.trace import loads
 from mtviz.training.schedules import Schedule, progressive_training
 from mtviz.ui import heads_page

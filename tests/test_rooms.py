@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-BASE = ("settings", "rules", "text", "trace", "atlas", "simulator")
+BASE = ("settings", "rules", "text", "trace", "atlas", "simulator", "stored")
 
 # What each room may import from mtviz, and which heavy packages it may import. A name with a dot is one module of a room.
 ROOMS = {
@@ -17,6 +17,7 @@ ROOMS = {
     "text": set(),
     "trace": {"settings", "rules", "text"},
     "atlas": {"settings", "rules", "text", "trace"},
+    "stored": set(),
     "simulator": {"settings", "rules", "text"},
     "trunk": {"settings", "text"},
     "heads": {"settings", "text", "trunk"},

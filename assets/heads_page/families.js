@@ -8,6 +8,11 @@ export function parametersOf({ shapes }, ...starts) {
   return counted.reduce((sum, [, shape]) => sum + shape.reduce((product, n) => product * n, 1), 0);
 }
 
+// How many heads have weights of their own.
+export function headsOf({ shapes }) {
+  return new Set(Object.keys(shapes).map((name) => /^(?:blocks|adapters)\.(\d+)\./.exec(name)?.[1]).filter(Boolean)).size;
+}
+
 export function millions(n) {
   return `${(n / 1e6).toFixed(2)} M`;
 }

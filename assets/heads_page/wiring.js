@@ -1,7 +1,7 @@
 // How each family is wired: the newest three drafts from left to right, the trunk below, what each box reads as arrows.
 
 import { h } from '../stage/dom.js';
-import { FAMILIES, fileOf, megabytes, millions, parametersOf } from './families.js';
+import { FAMILIES, fileOf, headsOf, megabytes, millions, parametersOf } from './families.js';
 import { arrow, label, s } from './svg.js';
 
 const COLUMNS = [146, 220, 294];
@@ -21,13 +21,13 @@ export function createWiring(t, stored) {
 function sizeOf(t, stored, family) {
   const file = fileOf(stored, family);
   if (!file) return h('p', { class: 'missing' }, t(`missing.${family === 'adaptive' ? 'length' : 'file'}`));
-  const values = { bytes: megabytes(file.bytes), ids: file.draft_ids.toLocaleString('en'), heads: file.max_draft_tokens };
+  const values = { bytes: megabytes(file.bytes), ids: file.draft_ids.toLocaleString('en'), heads: headsOf(file) };
   if (family === 'adaptive') {
     const { cost, fitted } = file.length;
     return h('p', { class: 'figures' }, t('figures.adaptive', { cost, drafts: fitted?.drafts?.toLocaleString('en') ?? '–', error: fitted?.reliability?.expected_calibration_error ?? '–' }));
   }
   const own = parametersOf(file, 'blocks.', 'adapters.');
-  if (own) Object.assign(values, { shared: millions(parametersOf(file) - own), own: millions(own / file.max_draft_tokens) });
+  if (own) Object.assign(values, { shared: millions(parametersOf(file) - own), own: millions(own / values.heads) });
   else values.all = millions(parametersOf(file));
   return h('p', { class: 'figures' }, t(own ? 'figures.heads' : 'figures.module', values));
 }

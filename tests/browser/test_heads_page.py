@@ -7,8 +7,8 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from mtviz.heads.stored import stored_heads
 from mtviz.service import ASSETS
+from mtviz.stored import stored_heads
 
 pytestmark = pytest.mark.browser
 
