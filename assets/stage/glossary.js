@@ -6,7 +6,7 @@ import { h } from './dom.js';
 const PLACES = '.caption, .phases li, .speaker, .knob-name, .knob-note, .held-name, .meter-name, .emitted .offset, .counts :is(dt, dd.definition), '
   + '.microscope :is(.panel-note, .rule-words, p:not(.rule-typed)), .advanced legend';
 
-export function createGlossary(t, cards, language) {
+export function createGlossary(t, cards = [], language = 'en') {
   const own = cards.map(({ id, paper, ...languages }) => ({ id, paper, ...(languages[language] ?? languages.en) }));
   const byWord = new Map(own.flatMap(({ id, words }) => words.map((word) => [word.toLowerCase(), id])));
   const words = [...byWord.keys()].sort((a, b) => b.length - a.length).map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));

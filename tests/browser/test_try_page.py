@@ -98,6 +98,25 @@ def test_the_blanks_say_why(hand):
     expect(hand.locator(".done")).to_contain_text("All four stand")
 
 
+def test_a_bet_hides_the_verdicts_until_it_is_placed(hand, page):
+    hand.get_by_role("button", name="Bet on a round").click()
+    expect(hand.locator(".caption")).to_have_text("Where does it stop? Click a column.")
+    judged = verdicts(hand)
+    expect(hand.locator(".sign").first).to_be_hidden()
+    expect(hand.locator(".returns")).to_be_hidden()
+    assert all(label.startswith("Bet that") for label in hand.locator(".column").evaluate_all("columns => columns.slice(0, 3).map((column) => column.ariaLabel)"))
+    if "rejected" in judged:
+        hand.locator(".column").nth(judged.index("rejected")).press("Enter")
+    else:
+        hand.get_by_role("button", name="all stay").click()
+    expect(hand.locator(".caption")).to_contain_text("Right. Bets: 1/1.")
+    expect(hand.locator(".sign").first).to_be_visible()
+    expect(history(hand)).to_have_count(0)
+    hand.get_by_role("button", name="Bet on a round").click()
+    cell(hand, 1, "target_prob").fill("0.9")  # who types gives the bet up
+    expect(hand.locator(".caption")).not_to_contain_text("Where")
+
+
 def test_a_phone_needs_no_sideways_scroll_and_speaks_chinese(browser, app_url):
     context = browser.new_context(viewport={"width": 360, "height": 780}, locale="zh-CN", reduced_motion="reduce")
     page = context.new_page()

@@ -3,63 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from pathlib import Path
 from urllib.parse import urlencode
 from xml.etree import ElementTree
 
-import programs
 import pytest
+from made_up import made
 
-from mtviz.settings import BOUNDS, CHOICES, MAX_PROMPT_CHARACTERS, Settings
-from mtviz.trace import loads, schema
-from mtviz.views.stage import STAGE, stage_script, stage_style
+from mtviz.settings import MAX_PROMPT_CHARACTERS, Settings
+from mtviz.trace import loads
 
 pytestmark = pytest.mark.browser
 
-HERE = Path(__file__).resolve().parent
-STRINGS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in (STAGE.parent / "i18n").glob("*.json")}
-GLOSSARY = json.loads((STAGE.parent / "glossary.json").read_text(encoding="utf-8"))
 RUN = "window.stage.show({trace: %s, run: %d, source: 'live', busy: %s})"
-
-
-def made(options: str) -> dict:
-    """A made-up Trace; `options` is the JavaScript object given to `makeTrace`."""
-    code = f"import {{ makeTrace, RAIN_TOKENS }} from {json.dumps((HERE / 'traces.js').as_uri())}; console.log(JSON.stringify(makeTrace({options})));"
-    return json.loads(subprocess.run([programs.node(), "--input-type=module", "-e", code], capture_output=True, text=True, check=True).stdout)
-
-
-@pytest.fixture
-def open_stage(browser, tmp_path):
-    pages = []
-
-    def open_(trace, width=1280, height=800, link="", **options):
-        page = browser.new_page(viewport={"width": width, "height": height}, **options)
-        pages.append(page)
-        page.problems = []
-        page.on("pageerror", lambda error: page.problems.append(str(error)))
-        page.on("console", lambda message: message.type == "error" and page.problems.append(message.text))
-        config = {
-            "bounds": {name: vars(bound) for name, bound in BOUNDS.items()}, "defaults": trace["settings"], "presets": [],
-            "schema": schema(), "choices": CHOICES, "max_prompt_characters": MAX_PROMPT_CHARACTERS,
-            "status": {"live": False, "text": "none"}, "first": trace, "strings": STRINGS, "glossary": GLOSSARY, "language": "en",
-        }
-        data = json.dumps(config).replace("</", "<\\/")
-        path = tmp_path / f"{len(pages)}.html"
-        path.write_text(
-            f'<!doctype html><meta charset="utf-8"><meta name="viewport" content="width=device-width"><style>body{{margin:8px}}{stage_style()}</style>'
-            f'<div class="mtviz-stage"></div><script>{stage_script()}\nwindow.config = {data}; window.sent = [];'
-            "window.stage = mountStage(document.querySelector('.mtviz-stage'), {config, canDecode: true, decode: (p) => sent.push(p), stop() {}, loadPreset() {}});</script>",
-            encoding="utf-8",
-        )
-        page.goto(path.as_uri() + link)
-        return page
-
-    yield open_
-    for page in pages:
-        assert page.problems == []
-        page.close()
-
 
 ODD = r"""['聪', [0xe6, 0x98], [0x8e], ' ', [0xf0, 0x9f, 0x99], [0x82], ' Hello', '   ', '\n', '\n\n', '\t', 'world', '<restate here>', 'a<b & c>d', '<think>',
   '<|im_end|>', '<!--', '&amp;', '${alert(1)}', '${', '\\u', '{{x}}', '`', 'مرحبا', ' بالعالم', 'abc ', 'שלום', ' 123', 'x'.repeat(60), '字'.repeat(300), '。']"""
@@ -311,15 +266,19 @@ SCRUB = """() => { const times = [0.3, 0.31, 0.5, 0.49, 0.9, 0.88, 0.1, 0.12, 0.
     document.body.offsetHeight; return performance.now() - began; }); return Math.min(...times); }"""
 
 
-def test_frames_are_fast(open_stage):
-    page = open_stage(made("{ pieces: RAIN_TOKENS.concat(RAIN_TOKENS, RAIN_TOKENS), max_new_tokens: 200 }"))
+def test_frames_of_a_run_of_sixty_four_rounds_are_fast(open_stage):
+    """Script, what it sets off (words are linked), style and layout of one frame; painting is left to the compositor."""
+    trace = made("{ pieces: RAIN_TOKENS.concat(RAIN_TOKENS, RAIN_TOKENS, RAIN_TOKENS), max_new_tokens: 1000 }")
+    trace["rounds"] = trace["rounds"][:64]
+    assert len(trace["rounds"]) == 64
+    page = open_stage(trace)
     page.evaluate(
         "() => { window.costs = []; const next = requestAnimationFrame.bind(window); window.requestAnimationFrame = (draw) => next((now) => {"
-        " const began = performance.now(); draw(now); costs.push(performance.now() - began); }); }"
+        " const began = performance.now(); draw(now); queueMicrotask(() => { document.body.offsetHeight; costs.push(performance.now() - began); }); }); }"
     )
     page.wait_for_timeout(1500)
     median = page.evaluate("costs.sort((a, b) => a - b)[costs.length >> 1]")
-    assert median < 8, f"{median} ms of script in a frame of 16.7 ms"
+    assert median < 1000 / 60, f"{median} ms of a frame's 16.7 ms"
 
 
 def test_scrubbing_five_hundred_rounds_is_fast(open_stage):

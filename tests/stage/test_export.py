@@ -6,10 +6,10 @@ import json
 import re
 
 import pytest
+from made_up import made
 
 from mtviz.trace import dumps
 from mtviz.views.export import export_html, main
-from test_browser import made
 
 EVIL = r"""['</script><script>window.stolen = 1</script>', '<!--', '<script>', '</style>', ' a', '{0}', '\u2028', ' b', '&lt;', ' c', '<img src=x onerror=alert(1)>', ' d']"""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import subprocess
@@ -11,7 +12,7 @@ from pathlib import Path
 import programs
 
 from mtviz.trace import validate
-from mtviz.views.stage import STAGE, stage_script
+from mtviz.views.stage import STAGE, stage_script, stage_style
 
 HERE = Path(__file__).resolve().parent
 I18N = STAGE.parent / "i18n"
@@ -56,6 +57,13 @@ def test_top_level_names_are_unique_over_the_modules():
 def test_nothing_is_parsed_as_markup_or_code():
     for path in STAGE.glob("*.js"):
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", path.read_text(encoding="utf-8")), path.name
+
+
+def test_the_size_of_script_and_style():
+    """What the stage costs a visitor: 80 kB as it is sent, compressed; the text itself is stated, so that it grows only on purpose."""
+    served = stage_script().encode() + stage_style().encode()
+    assert len(gzip.compress(served, 6)) <= 50_000
+    assert len(served) <= 150_000
 
 
 def test_every_style_rule_is_scoped():
