@@ -21,7 +21,8 @@ def load_drafters(directory: Path, trunk: Trunk) -> tuple[dict[str, Callable[[],
     """By name, what makes a fresh drafter of the trunk's own MTP layers and of each file in `directory`; and why those that
     are missing here were refused.
 
-    `*.safetensors` are heads, named by their family, Medusa's or EAGLE's; a file goes before the trunk's own layers; `mtp.length.json` beside `mtp` heads makes the one named "adaptive".
+    `*.safetensors` are heads, named by their family, Medusa's or EAGLE's; a file goes before the trunk's own layers.
+    `mtp.length.json` beside `mtp` heads makes the one named "adaptive".
     """
     loaded: dict[str, Heads] = {}
     drafters: dict[str, Callable[[], HeadsDrafter]] = {}

@@ -1,8 +1,8 @@
 """EAGLE-1 and -2 heads (Li et al. 2024, arXiv:2401.15077), as their authors publish them: one Llama layer without the norms around it.
 
-A file holds `fc` (token embedding first, then hidden state), `layers.0.*` without `input_layernorm`, and a copy of the trunk's embedding.
-The layer reads the trunk's state after its final norm and predicts the next one of these, which the trunk's unembedding reads. So it is an
-MTP layer whose norms are the identity. EAGLE-3 reads three inner layers of the trunk, which no family here does.
+A file holds `fc` (token embedding first, then hidden state), `layers.0.*` without `input_layernorm`, and a copy of the
+trunk's embedding. The layer reads the trunk's state after its final norm and predicts the next one of these, which the trunk's
+unembedding reads. So it is an MTP layer whose norms are the identity. EAGLE-3 reads three inner layers, which no family here does.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _SHARED = ("embed_tokens.weight", "lm_head.weight")
 def load_eagle(path: Path, trunk: Trunk) -> NativeMtpHeads:
     """EAGLE heads in the file `path` on a Llama trunk.
 
-    Raises HeadsError, naming what is wrong, for another trunk, an unreadable file, EAGLE-3, missing, unknown and misshapen tensors, and weights
-    that are NaN or infinite. A `.bin` file is read as tensors alone; programs in it are not run.
+    Raises HeadsError, naming what is wrong, for another trunk, an unreadable file, EAGLE-3, missing, unknown and misshapen
+    tensors, and weights that are NaN or infinite. A `.bin` file is read as tensors alone; programs in it are not run.
     """
     if not isinstance(trunk.model, LlamaForCausalLM):
         raise HeadsError(f"{path}: EAGLE heads are Llama layers, and {trunk.name} is a {type(trunk.model).__name__}")

@@ -27,7 +27,7 @@ from .base import HeadsError
 from .mtp import MtpHeads
 from .store import load_heads
 
-_PROGRAM = '''"""A stock {kind} whose checkpoint holds an MTP layer: its pattern is what transformers' `generate(use_mtp=True)` looks for."""
+_PROGRAM = '''"""A stock {kind} whose checkpoint holds an MTP layer: transformers' `generate(use_mtp=True)` looks for its pattern."""
 
 from transformers import {kind}
 
@@ -94,7 +94,8 @@ def export_speculators(heads: MtpHeads, out: Path) -> None:
     model = heads.trunk.model
     if type(model) is not Qwen3ForCausalLM:
         raise HeadsError(
-            f"the speculators library has MTP layers for Qwen3's architecture, and none for {type(model).__name__}; take --format transformers or vllm"
+            f"the speculators library has MTP layers for Qwen3's architecture, and none for {type(model).__name__}; "
+            "take --format transformers or vllm"
         )
     out.mkdir(parents=True, exist_ok=True)
     tensors = {}

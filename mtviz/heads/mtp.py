@@ -61,8 +61,8 @@ class MtpHeads(Heads):
     @torch.no_grad()
     def _try(self) -> None:
         """One pass, so that a layer which wants more than it is given fails here and not in a round."""
-        width = self.trunk.hidden_size
-        self(*torch.zeros(2, 1, 1, width, device=self.trunk.device), torch.zeros(1, 1, dtype=torch.long, device=self.trunk.device), None, None)
+        hidden, embeds = torch.zeros(2, 1, 1, self.trunk.hidden_size, device=self.trunk.device)
+        self(hidden, embeds, torch.zeros(1, 1, dtype=torch.long, device=self.trunk.device), None, None)
 
     @torch.no_grad()
     def _start_as_identity(self, final_norm: Tensor) -> None:

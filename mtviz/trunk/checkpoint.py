@@ -30,9 +30,12 @@ def load_directory(path: Path, name: str) -> tuple[PreTrainedModel, PreTrainedTo
     kind = described.get("model_type")
     options: dict[str, Any] = {"trust_remote_code": trusted, "local_files_only": True}
     if kind in _SAME_TRUNK:
-        options["config"] = _SAME_TRUNK[kind].from_dict({name: value for name, value in described.items() if name not in ("model_type", "auto_map")})
+        own = {field: value for field, value in described.items() if field not in ("model_type", "auto_map")}
+        options["config"] = _SAME_TRUNK[kind].from_dict(own)
     elif "auto_map" in described and kind not in CONFIG_MAPPING and not trusted:
-        raise TrunkError(f"{name} comes with program code of its own ({kind}), which is not run unless MTVIZ_TRUST_REMOTE_CODE=1 is set: read it first")
+        raise TrunkError(
+            f"{name} comes with program code of its own ({kind}), which is not run unless MTVIZ_TRUST_REMOTE_CODE=1 is set: read it first"
+        )
     if quantised := described.get("quantization_config"):
         raise TrunkError(
             f"the weights of {name} are quantised ({quantised.get('quant_method', 'unknown method')}), which cannot be read here; "
@@ -50,7 +53,7 @@ def load_directory(path: Path, name: str) -> tuple[PreTrainedModel, PreTrainedTo
     if missing := sorted(info["missing_keys"]):
         raise TrunkError(f"{name} lacks {len(missing)} tensors, such as {missing[0]}: download it again, or check its configuration")
     if not tokenizer.is_fast:
-        raise TrunkError(f"the tokenizer of {name} has no fast form; save one with `AutoTokenizer.from_pretrained(…, use_fast=True)`")
+        raise TrunkError(f"the tokenizer of {name} has no fast form (tokenizer.json): save it again with `use_fast=True`")
     return model, tokenizer
 
 

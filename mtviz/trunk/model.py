@@ -31,12 +31,12 @@ class Trunk:
 
     Attributes: `model`, `tokenizer`, `name`, `device` and `dtype` ("bfloat16" or "float32") as they run, `fingerprint`
     (sha256 of the bfloat16 weights), `tokenizer_hash` (sha256 over the sorted (id, token) pairs), `vocab_size` (ids
-    that the tokenizer has; wider unembeddings are sliced), `directory` (what it was loaded from, else None), `context` (most positions), `hidden_size`, `end_ids`,
-    `final_norm` (weight and bias (hidden_size,) float32 of the norm that hidden states have been through), `lean` (the fast
-    pass; None for an architecture that has none).
+    that the tokenizer has; wider unembeddings are sliced), `directory` (what it was loaded from, else None), `context`
+    (most positions), `hidden_size`, `end_ids`, `final_norm` (weight and bias (hidden_size,), float32, of the norm that hidden
+    states have been through), `lean` (the fast pass; None for an architecture that has none).
 
-    Raises TrunkError for a model and a tokenizer that do not belong together, a cache that cannot be rolled back, and an
-    unembedding that does more than this class knows.
+    Raises TrunkError for a model and a tokenizer that do not belong together, a cache that cannot be rolled back, an
+    unembedding that does more than this class knows, and layers that forget between passes.
     """
 
     def __init__(self, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -50,7 +50,8 @@ class Trunk:
         # Vocabularies are padded by some hundred rows for the sake of speed, never doubled.
         if 2 * self.vocab_size < rows or any(id_ >= self.vocab_size for id_ in self.end_ids):
             raise TrunkError(
-                f"the tokenizer of {name} is another model's: it has {self.vocab_size} ids, the model {rows}, and ends at {sorted(self.end_ids)}"
+                f"the tokenizer of {name} is another model's: it has {self.vocab_size} ids, the model {rows}, "
+                f"and ends at {sorted(self.end_ids)}"
             )
         self.model = model.eval().requires_grad_(False)
         self.tokenizer = tokenizer
@@ -109,13 +110,16 @@ class Trunk:
         """Raise TrunkError unless a few tokens give the model's own logits, and the same states in two passes as in one."""
         ids = list(range(min(8, self.vocab_size)))
         whole = self._read(ids, None).float()
-        own = self.model(input_ids=torch.tensor([ids], device=self.model.device), use_cache=False).logits[0, :, : self.vocab_size].float()
+        inputs = torch.tensor([ids], device=self.model.device)
+        own = self.model(input_ids=inputs, use_cache=False).logits[0, :, : self.vocab_size].float()
         cache = self.new_cache()
         pieces = torch.cat([cache.read(ids[:3], self._read), cache.read(ids[3:], self._read)]).float()
-        most, kind = 1e-3 if self.dtype == "float32" else 0.1, type(self.model).__name__
-        if not (off := float((self._head(whole) - own).norm() / own.norm())) < most:
+        # In bfloat16 an expert may be chosen otherwise in another pass, which is no fault.
+        most_logits, most_states = (1e-3, 1e-3) if self.dtype == "float32" else (0.1, 0.3)
+        kind = type(self.model).__name__
+        if not (off := float((self._head(whole) - own).norm() / own.norm())) < most_logits:
             raise TrunkError(f"the logits of {self.name} are not its unembedding's ({off:.2g} of them apart): {kind} is not supported")
-        if not (off := float((pieces - whole).norm() / whole.norm())) < most:
+        if not (off := float((pieces - whole).norm() / whole.norm())) < most_states:
             raise TrunkError(
                 f"{self.name} reads several tokens after others as if nothing were before them ({off:.2g} of their states apart), so that no "
                 f"drafts can be checked in one pass: {kind} is not supported"
