@@ -37,6 +37,11 @@ def test_rain_accepts_and_rejects_within_three_rounds():
     assert {"accepted", "rejected"} <= set(verdicts(trace_of("rain")["rounds"][:3]))
 
 
+def test_boat_is_almost_free_after_the_first_copy():
+    full = [round_ for round_ in trace_of("boat")["rounds"] if len(round_["drafts"]) == 8]
+    assert sum(verdicts([round_]).count("accepted") >= 6 for round_ in full) > len(full) / 2
+
+
 def test_counting_accepts_long_runs_on_its_pattern_and_nothing_off_it():
     accepted = [verdicts([round_]).count("accepted") for round_ in trace_of("count")["rounds"]]
     assert max(accepted) > 2 and 0 in accepted
