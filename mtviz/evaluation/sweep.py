@@ -26,7 +26,7 @@ from mtviz.trunk import Trunk, TrunkNotFound, load_trunk
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 PLAIN = Settings(rule="match", drafter="none", num_draft_tokens=0)
 LENGTHS = (1, 2, 3, 4, 5, 6, 8)
-THRESHOLDS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.2, 0.1, 0.05)
+THRESHOLDS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.05)
 WARM_UP_TOKENS = 8
 
 
@@ -131,7 +131,7 @@ def _main(name: str, variants: Callable[[str, int], list[Settings]], summary: st
     parser = argparse.ArgumentParser(prog=f"python -m mtviz lab {name}", description=summary)
     parser.add_argument("--family", default="mtp", help="heads to draft with (default %(default)s)")
     parser.add_argument("--prompts", type=Path, default=ASSETS / "prompts" / "new_topics.txt", metavar="FILE", help="one prompt a line")
-    parser.add_argument("--limit", type=int, default=6, metavar="N", help="that many of them, evenly spread (default %(default)s)")
+    parser.add_argument("--limit", type=int, default=5, metavar="N", help="that many of them, evenly spread (default %(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=48, choices=range(2, 513), metavar="N", help="default %(default)s")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result")
