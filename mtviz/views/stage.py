@@ -29,7 +29,7 @@ def stage_script() -> str:
 
 def stage_style() -> str:
     """CSS in which every rule is scoped under `.mtviz-stage`."""
-    text = re.sub(r"/\*.*?\*/", "", (STAGE / "stage.css").read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"/\*.*?\*/", "", "".join((STAGE / f"{name}.css").read_text(encoding="utf-8") for name in ("sentence", "stage")), flags=re.DOTALL)
     return re.sub(r"([{};,:]) ", r"\1", re.sub(r"\s+", " ", text)).replace(" {", "{").replace(" }", "}").replace(";}", "}")
 
 
