@@ -136,7 +136,7 @@ def test_another_prompt_leaves_the_atlas_and_a_live_run_is_no_part_of_it(page, a
     assert slide(page, 0.9) == "this round only"
     page.click(".decode")
     assert page.evaluate("sent[0].prompt") == "Twice"
-    live = {"run": 1, "source": "live", "busy": False, "trace": expand(atlas, (4, 0.5))}
+    live = {"run": 1, "source": "live", "busy": False, "trace": expand(atlas, (4, 0.9))}
     page.evaluate("value => stage.show(value)", live)
     page.keyboard.press("Shift+ArrowRight")
     page.keyboard.press("Shift+ArrowRight")  # past the prefill, which judges nothing
