@@ -28,7 +28,7 @@ export function whatIfView(round, settings, pending) {
   const at = round.drafts[judgement.accepted] ?? round.after;
   const prob = judgement.token && at.top_target.find(({ token }) => token.id === judgement.token.id)?.prob;
   return withPieces({
-    kind: 'round', index: round.index, settings, drafts, after: round.after, whatIf: true,
+    kind: 'round', index: round.index, settings, drafts, after: round.drafts[drafts.length] ?? round.after, whatIf: true,
     emitted: judgement.kind && { kind: judgement.kind, token: judgement.token, prob: prob ?? null },
     cache: { ...round.cache, after: round.cache.before + judgement.accepted + (judgement.kind ? 1 : 0) },
     seconds: round.seconds,
