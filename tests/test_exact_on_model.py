@@ -17,7 +17,7 @@ from mtviz.trunk import load_trunk
 
 pytestmark = [pytest.mark.model, pytest.mark.slow]
 ROOT = Path(__file__).resolve().parent.parent
-NEW_TOKENS = 64
+NEW_TOKENS = 40
 PROMPTS = [line for line in (ROOT / "assets/prompts/new_topics.txt").read_text(encoding="utf-8").splitlines() if line.strip()][:24]
 
 

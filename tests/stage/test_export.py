@@ -28,6 +28,7 @@ def test_nothing_in_a_trace_ends_its_element():
     assert data["traces"][0]["prompt"]["text"] == "<!-- <script> </script> ]]>"
 
 
+@pytest.mark.browser
 def test_it_plays_from_disk_with_no_request_and_no_policy_error(browser, tmp_path):
     files = [tmp_path / f"{i}.json" for i in range(2)]
     files[0].write_text(dumps(made("{ prompt: 'first', pieces: %s }" % EVIL)), encoding="utf-8")
