@@ -98,7 +98,7 @@ def test_three_runs_in_one_page_show_what_the_api_decodes(page, app_url, client)
         settings = Settings(max_new_tokens=20)
         trace = client.predict(prompt, max_new_tokens=settings.max_new_tokens, api_name="/decode")
         validate(trace)
-        shown = page.locator(".sentence").inner_text().replace("\n", "")
+        shown = page.locator(".sentence-box > .sentence").inner_text().replace("\n", "")
         assert shown.startswith(prompt) and trace["output"]["text"].replace("\n", "") in shown
         assert page.inner_text(".where") == f"round {len(trace['rounds'])} of {len(trace['rounds'])}"
 
