@@ -31,8 +31,8 @@ _TABS_STYLE = (
     "#pages [role=tab].selected{font-weight:650;color:var(--body-text-color)}"
     "#pages [role=tab].selected::after{background:var(--body-text-color)}"
     "#pages>.tabitem{padding:8px 0 0}"
-    # On a phone all four names fit, so that none hides in a menu.
-    "@media(max-width:480px){#pages [role=tab]{font-size:12px;margin-inline-end:8px}}"
+    # On a phone all four names fit, so that none hides in a menu. Gradio measures them on a hidden copy without roles.
+    "@media(max-width:480px){#pages .tab-container button{height:30px;padding:0;font-size:12px;margin-inline-end:8px}}"
 )
 
 # An address that ends in the name of a section opens the page that has it.
