@@ -1,5 +1,6 @@
 """The Measure page without its browser: what it is given to draw, what a live measurement tells it, its strings and script."""
 
+import asyncio
 import json
 import re
 import subprocess
@@ -9,11 +10,10 @@ import pytest
 from recorded import new_drafter, new_trunk
 
 import mtviz.trunk
-from mtviz.hosting import Limits
+from mtviz.hosting import Hall, Limits
 from mtviz.service import Service
 from mtviz.settings import Settings
-from mtviz.ui import measure_page
-from mtviz.ui.measure_page import _SCRIPTS, MEASURE, _script, live_race, recorded
+from mtviz.ui.measure_page import _SCRIPTS, MEASURE, _script, in_line, live_race, recorded
 
 STRINGS = json.loads((MEASURE / "strings.json").read_text(encoding="utf-8"))
 
@@ -27,8 +27,17 @@ def service(monkeypatch, tmp_path):
     return service
 
 
+def hall(**limits):
+    return Hall(None, Limits(**limits))
+
+
 def told(updates):
-    return [json.loads(update) for update in updates]
+    """What a visitor is told once it is their turn, each word once. How many words there are is the hall's pace."""
+
+    async def listen():
+        return [json.loads(text) for text in dict.fromkeys([update async for update in updates])]
+
+    return [update for update in asyncio.run(listen()) if update["kind"] != "waiting"]
 
 
 def request(prompt="Once", **settings):
@@ -36,9 +45,9 @@ def request(prompt="Once", **settings):
 
 
 def test_a_live_race_tells_how_far_it_is_and_then_the_race(service):
-    *progress, race = told(live_race(service, Limits(), request()))
+    *progress, race = told(live_race(service, hall(), request()))
     assert [sum(update["tokens"]) for update in progress] == sorted(sum(update["tokens"]) for update in progress)
-    assert progress[-1]["tokens"] == [12, 12] and {update["kind"] for update in progress} == {"progress"}
+    assert {update["kind"] for update in progress} <= {"progress"}
     assert race["kind"] == "race" and race["outcome"]["difference"] is None and race["settings"]["rule"] == "match"
     assert len({update["run"] for update in [*progress, race]}) == 1
 
@@ -52,13 +61,13 @@ BAD = [
 
 @pytest.mark.parametrize("asked, field", BAD)
 def test_bad_input_names_its_field_and_the_next_race_runs(service, asked, field):
-    (problem,) = told(live_race(service, Limits(), asked))
+    (problem,) = told(live_race(service, hall(), asked))
     assert problem["kind"] == "problem" and problem["field"] == field and field in problem["message"]
-    assert told(live_race(service, Limits(), request(max_new_tokens=2)))[-1]["kind"] == "race"
+    assert told(live_race(service, hall(), request(max_new_tokens=2)))[-1]["kind"] == "race"
 
 
 def test_a_host_may_allow_fewer_tokens(service):
-    (problem,) = told(live_race(service, Limits(max_new_tokens=8), request()))
+    (problem,) = told(live_race(service, hall(max_new_tokens=8), request()))
     assert problem["field"] == "max_new_tokens" and "at most 8" in problem["message"]
 
 
@@ -70,14 +79,71 @@ def test_a_measurement_that_breaks_is_a_message_and_frees_the_device(service):
             raise RuntimeError("the drafter broke")
 
     service._drafters["mtp"] = Broken
-    (problem,) = told(live_race(service, Limits(), request()))
+    (problem,) = told(live_race(service, hall(), request()))
     assert problem["kind"] == "problem" and "the drafter broke" in problem["message"]
-    assert told(live_race(service, Limits(), request(drafter="lookup", max_new_tokens=2)))[-1]["kind"] == "race"
+    assert told(live_race(service, hall(), request(drafter="lookup", max_new_tokens=2)))[-1]["kind"] == "race"
+
+
+def test_measurements_and_runs_stand_in_one_line_that_is_bounded(service):
+    seen, on_device = {}, asyncio.Event()
+
+    async def run(prompt, settings):
+        await on_device.wait()
+        yield '{"end":{"finish_reason":"cancelled"}}\n'
+
+    async def listen(name, updates):
+        seen[name] = [json.loads(update) async for update in updates]
+
+    async def scene():
+        line = Hall(run, Limits(max_waiting=2))
+        watching = line.watch("a", Settings())
+        await anext(watching)  # has the device
+        race = asyncio.create_task(listen("race", live_race(service, line, request(max_new_tokens=2))))
+        await asyncio.sleep(0)
+        costs = asyncio.create_task(listen("costs", in_line(line, "costs", service.pass_cost(1))))
+        await asyncio.sleep(0.05)
+        assert line.counts()["waiting"] == 2
+        await listen("full", live_race(service, line, request("b")))
+        on_device.set()
+        await asyncio.gather(race, costs)
+        await watching.aclose()
+        assert line.counts() == {"waiting": 0, "running": 0, "watching": 0, "kept": 0}
+
+    asyncio.run(scene())
+    assert [seen[name][0] | {"run": 0} for name in ("race", "costs")] == [
+        {"run": 0, "asked": "race", "kind": "waiting", "ahead": 0}, {"run": 0, "asked": "costs", "kind": "waiting", "ahead": 1},
+    ]  # fmt: skip
+    assert seen["race"][-1]["kind"] == "race" and seen["costs"][-1]["kind"] == "pass_cost"
+    (refused,) = seen["full"]
+    assert refused["kind"] == "problem" and refused["code"] == "full" and "line is full" in refused["message"]
+
+
+def test_who_closes_the_page_ends_the_measurement():
+    ended = []
+
+    def endless():
+        try:
+            while True:
+                yield {"kind": "progress"}
+        finally:
+            ended.append(True)
+
+    async def scene():
+        line = hall()
+        updates = in_line(line, "race", endless())
+        while json.loads(await anext(updates))["kind"] == "waiting":
+            pass
+        await updates.aclose()
+        while line.counts()["running"]:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(scene())
+    assert ended == [True]
 
 
 def test_the_cost_of_a_pass_is_measured_live_with_its_provenance(service):
-    *progress, cost = told(measure_page._told(service.pass_cost(2), Limits()))
-    assert [update["what"] for update in progress] == ["passes", "mtp"]
+    *progress, cost = told(in_line(hall(), "costs", service.pass_cost(2)))
+    assert {update["asked"] for update in [*progress, cost]} == {"costs"}
     assert cost["kind"] == "pass_cost" and list(cost["drafts"]) == ["mtp"] and cost["provenance"]["model"] == "scripted"
 
 

@@ -47,14 +47,16 @@ export function createCost(t, { results, actions, memory }) {
   return {
     root: h('section', { class: 'page-part', id: 'measure-cost' }, h('div', { class: 'head-line' }, h('h3', {}, t('cost.title')), go), h('p', { class: 'lead' }, t('cost.lead')), status, families, body),
     show(update) {
-      if (update.kind === 'progress' && update.what) setText(status, t('cost.progress', { done: update.done + 1, of: update.of }));
-      if (update.kind === 'problem') setText(status, go.disabled ? update.message : '');
+      if (update.asked !== 'costs') return;
+      if (update.kind === 'waiting') setText(status, update.ahead ? t('form.ahead', { n: update.ahead }) : t('form.waiting'));
+      else if (update.kind === 'progress') setText(status, t('cost.progress', { done: update.done + 1, of: update.of }));
+      else go.disabled = false;
+      if (update.kind === 'problem') setText(status, update.message);
       if (update.kind === 'pass_cost') {
         memory.cost = cost = update;
         setText(status, t('cost.done'));
         draw();
       }
-      if (update.kind !== 'progress') go.disabled = false;
     },
   };
 }

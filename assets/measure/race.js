@@ -86,14 +86,16 @@ function createForm(t, config, actions, memory) {
       h('label', {}, h('span', {}, t('form.mode')), pick('mode', [['exact', t('form.exact')], ['loose', t('form.loose')]])),
       h('div', { class: 'form-buttons' }, go, stop), status, error),
     show(update) {
-      if (update.kind === 'progress' && update.tokens) setText(status, t('form.progress', { plain: update.tokens[0], drafted: update.tokens[1] }));
+      if (update.asked !== 'race') return;
+      if (update.kind === 'waiting') setText(status, update.ahead ? t('form.ahead', { n: update.ahead }) : t('form.waiting'));
+      else if (update.kind === 'progress') setText(status, t('form.progress', { plain: update.tokens[0], drafted: update.tokens[1] }));
+      else busy(false);
       if (update.kind === 'race') setText(status, t('form.done'));
-      if (update.kind === 'problem' && go.disabled) {
+      if (update.kind === 'problem') {
         error.hidden = false;
         setText(error, update.message);
         setText(status, '');
       }
-      if (update.kind !== 'progress') busy(false);
     },
   };
 }

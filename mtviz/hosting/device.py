@@ -21,6 +21,8 @@ try:
 except ImportError:
     spaces = None
 
+# One thread for all that uses the device: what PyTorch keeps for a thread is kept once.
+_THREAD = ThreadPoolExecutor(1, thread_name_prefix="device")
 SECONDS_A_TOKEN = 0.05  # asked of ZeroGPU, whose queue prefers short jobs; generous for any GPU
 log = logging.getLogger("mtviz")
 
@@ -52,12 +54,21 @@ def _within(traces: Iterator[Trace], seconds: float) -> Iterator[Trace]:
             return
 
 
+async def pulled(updates: Iterator[str]) -> AsyncGenerator[str, None]:
+    """What the generator `updates` gives, computed in the device's thread. Closing it early closes that."""
+    here = copy_context()  # ZeroGPU finds the visitor's quota in it
+    loop = asyncio.get_running_loop()
+    try:
+        while (text := await loop.run_in_executor(_THREAD, here.run, next, updates, None)) is not None:
+            yield text
+    finally:
+        await loop.run_in_executor(_THREAD, here.run, updates.close)
+
+
 class Device:
     """This machine's device as a `mtviz.hosting.hall.Source`."""
 
     def __init__(self, service: Service, limits: Limits):
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="device")
-
         # Both packages tell a generator by its function, hence no bound method and no partial.
         def compute(prompt: str, settings: Settings) -> Iterator[str]:
             yield from run_lines(service, limits, prompt, settings)
@@ -67,15 +78,8 @@ class Device:
 
         self._compute = compute if spaces is None else spaces.GPU(duration=duration)(compute)
 
-    async def __call__(self, prompt: str, settings: Settings) -> AsyncGenerator[str, None]:
-        updates = self._compute(prompt, settings)
-        here = copy_context()  # ZeroGPU finds the visitor's quota in it
-        loop = asyncio.get_running_loop()
-        try:
-            while (text := await loop.run_in_executor(self._thread, here.run, next, updates, None)) is not None:
-                yield text
-        finally:
-            await loop.run_in_executor(self._thread, here.run, updates.close)
+    def __call__(self, prompt: str, settings: Settings) -> AsyncGenerator[str, None]:
+        return pulled(self._compute(prompt, settings))
 
 
 def warm(service: Service) -> None:

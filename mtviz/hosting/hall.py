@@ -1,4 +1,4 @@
-"""Many visitors, few devices: one line of runs, and equal requests computed once.
+"""Many visitors, few devices: one line of runs and measurements, and equal requests computed once.
 
 A run is computed while somebody watches it. The last who leaves takes it out of the line, or off the device at the end
 of the round that is being computed. Whoever comes later sees a run from its start, and a finished one at once.
@@ -13,8 +13,9 @@ import time
 from collections import OrderedDict
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, AsyncGenerator, AsyncIterator, Callable, Hashable
+from typing import Any, AsyncGenerator, Callable, Hashable, Iterator
 
+from mtviz.hosting.device import pulled
 from mtviz.hosting.limits import Limits
 from mtviz.settings import Settings, SettingsError
 from mtviz.views import stream
@@ -95,7 +96,7 @@ class Hall:
     def watching(self) -> int:
         return sum(run.watchers for run in self._runs.values())
 
-    async def watch(self, prompt: Any, settings: Settings) -> AsyncIterator[View]:
+    async def watch(self, prompt: Any, settings: Settings) -> AsyncGenerator[View, None]:
         """Yield views until the run is done: at every change, and at least every `BEAT` seconds.
 
         Nothing is raised: what goes wrong is a line in the text (`mtviz.views.stream.problem`).
@@ -110,6 +111,26 @@ class Hall:
             self._kept.move_to_end(key)
             yield View(self._kept[key], kept=True, done=True)
             return
+
+        def keep(text: str) -> None:
+            if stream.is_whole(text):
+                self._keep(self._key(prompt, settings), text)  # the weights may have been loaded since it was asked for
+
+        async with aclosing(self._in_turn(key, lambda: self._source(prompt, settings), keep)) as views:
+            async for view in views:
+                yield view
+
+    async def alone(self, lines: Iterator[str]) -> AsyncGenerator[View, None]:
+        """A measurement, as `watch`: it stands in the same line, is shared with nobody and not kept.
+
+        Args:
+            lines: a generator of lines (`mtviz.views.stream.line`), computed in the device's thread while nothing else is on it.
+        """
+        async with aclosing(self._in_turn(object(), lambda: pulled(lines))) as views:
+            async for view in views:
+                yield view
+
+    async def _in_turn(self, key: Hashable, source: Callable[[], AsyncGenerator[str, None]], keep: Callable[[str], None] = lambda _: None) -> AsyncGenerator[View, None]:
         run = self._runs.get(key)
         if run is None:
             waiting = len(self._runs) - self._devices
@@ -120,7 +141,7 @@ class Hall:
                 return
             run = self._runs[key] = _Run()
             self._line.append(run)
-            run.task = asyncio.create_task(self._compute(run, key, prompt, settings))
+            run.task = asyncio.create_task(self._compute(run, key, source, keep))
         run.watchers += 1
         run.most_watchers = max(run.most_watchers, run.watchers)
         try:
@@ -141,14 +162,14 @@ class Hall:
     def _key(self, prompt: str, settings: Settings) -> Hashable:
         return self._identity(settings), prompt, settings
 
-    async def _compute(self, run: _Run, key: Hashable, prompt: str, settings: Settings) -> None:
+    async def _compute(self, run: _Run, key: Hashable, source: Callable[[], AsyncGenerator[str, None]], keep: Callable[[str], None]) -> None:
         asked = time.monotonic()
         async with self._free:
             self._line.remove(run)
             began = time.monotonic()
             finish = "left"
             try:
-                async with aclosing(self._source(prompt, settings)) as updates:
+                async with aclosing(source()) as updates:
                     async for text in updates:
                         run.say(text)
                         if not run.watchers:
@@ -164,8 +185,7 @@ class Hall:
                 run.say("", done=True)
                 fields = {"finish": finish, "waited": round(began - asked, 3), "seconds": round(time.monotonic() - began, 3)}
                 log.info("run", extra={"fields": {**fields, "watchers": run.most_watchers, "characters": len(run.text)}})
-        if stream.is_whole(run.text):
-            self._keep(self._key(prompt, settings), run.text)  # the weights may have been loaded since it was asked for
+        keep(run.text)
 
     def _keep(self, key: Hashable, text: str) -> None:
         self._kept[key] = text

@@ -1,7 +1,7 @@
 """The Measure page: race, cost of a pass, speed, quality, memory and claims, drawn by assets/measure in the browser.
 
 Everything on it is a recorded result of `assets/results` or `assets/atlas`, or was measured when the visitor asked for it.
-Live measurements go through Gradio's queue, one at a time, and through the service's lock, so that nothing runs beside them.
+Live measurements stand in the hall's line like every run (`in_line`), so that nothing runs beside them.
 """
 
 from __future__ import annotations
@@ -11,21 +11,20 @@ import json
 import logging
 import re
 import time
-from contextlib import closing
+from contextlib import aclosing, closing
 from functools import cache
-from typing import Any, Iterator
+from typing import Any, AsyncIterator, Iterator
 
 import gradio as gr
 
-from mtviz.hosting import Limits
+from mtviz.hosting import Hall, Limits
 from mtviz.service import ASSETS, NoModel, Service, failure
 from mtviz.settings import CHOICES, SettingsError
 from mtviz.ui.watch import read_settings
-from mtviz.views import claims
+from mtviz.views import claims, stream
 from mtviz.views.stage import STAGE
 
 MEASURE = ASSETS / "measure"
-MEASURING = "measure"  # one measurement at a time: side by side they would only slow each other
 log = logging.getLogger("mtviz")
 LIVE_ROUNDS = 6  # of each length when a visitor asks for the cost of a pass
 _MODULES = (
@@ -34,7 +33,7 @@ _MODULES = (
 _SCRIPTS = (*(STAGE / f"{name}.js" for name in ("dom", "strings", "utf8")), *(MEASURE / f"{name}.js" for name in _MODULES))
 
 
-def build(service: Service, limits: Limits) -> None:
+def build(service: Service, hall: Hall) -> None:
     @cache  # read once, whatever the number of visitors
     def drawn() -> str:
         return json.dumps(recorded(service), ensure_ascii=False, allow_nan=False)
@@ -47,23 +46,25 @@ def build(service: Service, limits: Limits) -> None:
         html_template='<div class="mtviz-stage mtviz-measure"></div>',
         js_on_load=_script() + "connectMeasure();",
         apply_default_css=False,
-        config=json.dumps(_config(limits), ensure_ascii=False),
+        config=json.dumps(_config(hall.limits), ensure_ascii=False),
         server_functions=[results],
         elem_id="measure",
     )
 
-    def race(event: gr.EventData) -> Iterator[str]:
-        yield from live_race(service, limits, event._data)
+    async def race(event: gr.EventData) -> AsyncIterator[str]:
+        async with aclosing(live_race(service, hall, event._data)) as updates:
+            async for update in updates:
+                yield update
 
-    def costs() -> Iterator[str]:
-        yield from _told(service.pass_cost(LIVE_ROUNDS), limits)
+    async def costs() -> AsyncIterator[str]:
+        async with aclosing(in_line(hall, "costs", service.pass_cost(LIVE_ROUNDS))) as updates:
+            async for update in updates:
+                yield update
 
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "api_name": "measure"}
-    running = [
-        page.race(race, None, page, concurrency_id=MEASURING, concurrency_limit=1, **quiet),
-        page.costs(costs, None, page, concurrency_id=MEASURING, concurrency_limit=1, **quiet),
-    ]
-    page.halt(None, None, None, cancels=running, **quiet)
+    racing = page.race(race, None, page, concurrency_limit=None, **quiet)
+    page.costs(costs, None, page, concurrency_limit=None, **quiet)
+    page.halt(None, None, None, cancels=[racing], **quiet)
 
 
 def recorded(service: Service) -> dict[str, Any]:
@@ -77,36 +78,59 @@ def recorded(service: Service) -> dict[str, Any]:
     }
 
 
-def live_race(service: Service, limits: Limits, request: Any) -> Iterator[str]:
-    """One line of JSON an update: how far the lanes are, and last the race, or what was wrong with the request."""
+async def live_race(service: Service, hall: Hall, request: Any) -> AsyncIterator[str]:
+    """The race that a browser asked for, as `in_line` tells it, or what was wrong with the request."""
     try:
         settings = read_settings(request)
-        limits.check(request.get("prompt"), settings)
+        hall.limits.check(request.get("prompt"), settings)
     except SettingsError as error:
-        yield _line({"kind": "problem", "field": error.field, "message": str(error)})
+        yield _update(_run(), "race", stream.problem(error.field, str(error)))
         return
-    yield from _told(service.race(request["prompt"], settings), limits)
+    async with aclosing(in_line(hall, "race", service.race(request["prompt"], settings))) as updates:
+        async for update in updates:
+            yield update
 
 
-def _told(parts: Iterator[dict[str, Any]], limits: Limits) -> Iterator[str]:
-    run, began = time.time_ns() // 1_000_000, time.monotonic()
+async def in_line(hall: Hall, asked: str, parts: Iterator[dict[str, Any]]) -> AsyncIterator[str]:
+    """A live measurement in its turn, one line of JSON an update: {kind: "waiting", ahead} while it stands in line, then what
+    `parts` yields, {kind: "problem", field, message} where something goes wrong. Each says by `asked` what was asked for.
+
+    Args:
+        parts: a generator that measures; it is advanced only when the measurement has the device.
+    """
+    run = _run()
+    async with aclosing(hall.alone(_lines(parts, hall.limits))) as views:
+        async for view in views:
+            yield _update(run, asked, view.text or stream.line({"kind": "waiting", "ahead": view.ahead}))
+
+
+def _run() -> int:
+    """A number that tells one answer from the next, though they say the same."""
+    return time.time_ns() // 1_000_000
+
+
+def _update(run: int, asked: str, text: str) -> str:
+    """The last line of `text` as the page reads it."""
+    update = json.loads(text.rstrip("\n").rpartition("\n")[2])
+    if "error" in update:
+        update = {"kind": "problem", **update["error"]}
+    return json.dumps({"run": run, "asked": asked, **update}, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def _lines(parts: Iterator[dict[str, Any]], limits: Limits) -> Iterator[str]:
+    began = time.monotonic()
     try:
         with closing(parts):
             for part in parts:
-                yield _line({"run": run, **part})
+                yield stream.line(part)
                 if time.monotonic() - began > limits.max_run_seconds:
-                    message = f"Stopped after {limits.max_run_seconds} seconds, which is as long as a run may take here."
-                    yield _line({"run": run, "kind": "problem", "field": None, "message": message})
+                    yield stream.problem(None, f"Stopped after {limits.max_run_seconds} seconds, which is as long as a run may take here.")
                     return
     except (SettingsError, NoModel) as error:
-        yield _line({"run": run, "kind": "problem", "field": getattr(error, "field", None), "message": str(error)})
+        yield stream.problem(getattr(error, "field", None), str(error))
     except Exception as error:
         log.exception("a measurement failed")
-        yield _line({"run": run, "kind": "problem", "field": None, "message": failure(error)})
-
-
-def _line(value: dict[str, Any]) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        yield stream.problem(None, failure(error))
 
 
 def _config(limits: Limits) -> dict[str, Any]:
