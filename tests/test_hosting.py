@@ -233,7 +233,7 @@ def test_limits_come_from_the_environment_and_name_the_variable_that_is_wrong():
     assert Limits.from_environment({"MTVIZ_MAX_WAITING": "3", "PATH": "x"}) == Limits(max_waiting=3)
     for environment, named in (
         ({"MTVIZ_MAX_WAITING": "many"}, "MTVIZ_MAX_WAITING"), ({"MTVIZ_MAX_NEW_TOKENS": "0"}, "max_new_tokens"),
-        ({"MTVIZ_MAX_NEW_TOKENS": "9999"}, "max_new_tokens"), ({"MTVIZ_FRAME_ANCESTORS": "*; script-src *"}, "frame_ancestors"),
+        ({"MTVIZ_MAX_NEW_TOKENS": "9999"}, "max_new_tokens"), ({"MTVIZ_TRAIN_MINUTES": "61"}, "train_minutes"), ({"MTVIZ_FRAME_ANCESTORS": "*; script-src *"}, "frame_ancestors"),
     ):  # fmt: skip
         with pytest.raises(SettingsError, match=named):
             Limits.from_environment(environment)

@@ -9,6 +9,7 @@ import pytest
 from test_joint import SENTENCE, tiny
 
 from mtviz.heads.joint_store import save_joint
+from mtviz.hosting import Limits
 from mtviz.service import Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.training.child import TrainingChild
@@ -87,7 +88,7 @@ async def last(updates):
 def test_a_training_tells_its_log_and_ends_in_a_model_that_can_decode(model_file):
     child = FakeChild(model_file)
     service = FakeService([child])
-    told = asyncio.run(last(Bench(service, 3).train(asking())))
+    told = asyncio.run(last(Bench(service).train(asking())))
     assert [line["point"]["progress"] for line in told if "point" in line] == [0.5, 1.0]
     assert told[3]["point"] == {name: value for name, value in LOG[2].items() if name != "step"}
     name, family = told[-1]["model"]["name"], told[-1]["model"]["family"]
@@ -104,7 +105,7 @@ def test_a_training_tells_its_log_and_ends_in_a_model_that_can_decode(model_file
 
 def test_one_trains_at_a_time_and_the_others_know_their_place(model_file):
     children = [FakeChild(model_file), FakeChild(model_file)]
-    bench = Bench(FakeService(children), 3)
+    bench = Bench(FakeService(children))
 
     async def both():
         first, second = bench.train(asking(0)), bench.train(asking(1))
@@ -119,6 +120,20 @@ def test_one_trains_at_a_time_and_the_others_know_their_place(model_file):
     assert "model" in asyncio.run(both())[-1]
 
 
+def test_a_full_line_is_told_at_once(model_file):
+    bench = Bench(FakeService([FakeChild(model_file)]), Limits(max_waiting=1))
+
+    async def scene():
+        trains, waits = bench.train(asking(0)), bench.train(asking(1))
+        await anext(trains), await anext(waits)
+        full = (await last(bench.train(asking(2))))[-1]["error"]
+        await waits.aclose()
+        return full, await last(trains)
+
+    full, trained = asyncio.run(scene())
+    assert full["code"] == "full" and "line is full" in full["message"] and "model" in trained[-1]
+
+
 @pytest.mark.parametrize(
     "changed, field, words",
     [
@@ -131,13 +146,13 @@ def test_one_trains_at_a_time_and_the_others_know_their_place(model_file):
     ],
 )
 def test_what_cannot_be_trained_is_refused_with_the_bounds_and_leaves_the_line_free(changed, field, words):
-    bench = Bench(FakeService([]), 3)
+    bench = Bench(FakeService([]))
     problem = asyncio.run(last(bench.train(asking(**changed))))[-1]["error"]
     assert problem["field"] == field and words in problem["message"] and not bench._line
 
 
 def test_a_training_that_fails_says_why():
-    told = asyncio.run(last(Bench(FakeService([FakeChild(None)]), 3).train(asking())))
+    told = asyncio.run(last(Bench(FakeService([FakeChild(None)])).train(asking())))
     assert told[-1]["error"]["message"] == "it failed"
 
 
@@ -149,7 +164,7 @@ def sent(bench, data, token=NAME + "2", piece=40_000):
 
 def test_a_text_comes_in_pieces_and_is_used_once():
     service = FakeService([FakeChild(None)])
-    bench = Bench(service, 3)
+    bench = Bench(service)
     data = SENTENCE * 1200
     assert sent(bench, data) == {"bytes": len(data)}
     asyncio.run(last(bench.train(asking(sample=None, file=NAME + "2"))))
@@ -162,7 +177,7 @@ def test_a_text_comes_in_pieces_and_is_used_once():
 
 
 def test_a_model_goes_out_and_comes_in_again_and_a_foreign_file_is_refused(model_file):
-    bench = Bench(Service(), 3)
+    bench = Bench(Service())
     data = model_file.read_bytes()
     sent(bench, data)
     loaded = bench.load({"file": NAME + "2"})

@@ -9,13 +9,14 @@ from typing import Any, Mapping
 from mtviz.settings import BOUNDS, MAX_PROMPT_CHARACTERS, Bound, Settings, SettingsError, check_prompt
 
 _MAX_NEW_TOKENS = int(BOUNDS["max_new_tokens"].high)
+_HIGHEST = {"max_new_tokens": _MAX_NEW_TOKENS, "max_prompt_characters": MAX_PROMPT_CHARACTERS, "train_minutes": 60}
 
 
 @dataclass(frozen=True)
 class Limits:
     """Bounds on the work that visitors can ask for.
 
-    Raises SettingsError on construction for a number below 1, or above what `mtviz.settings` allows anywhere.
+    Raises SettingsError on construction for a number below 1, or above what is allowed anywhere (`_HIGHEST`).
     """
 
     max_new_tokens: int = _MAX_NEW_TOKENS
@@ -29,17 +30,18 @@ class Limits:
     """Visitors served at once, waiting ones included."""
     kept_megabytes: int = 64
     """Memory for finished runs, the oldest of which make room for new ones."""
+    train_minutes: int = 3
+    """Minutes that a visitor may train a model for on the Heads page, one visitor at a time."""
     max_request_kilobytes: int = 256
     """Size of what one request may send."""
     frame_ancestors: str = "'self' https://huggingface.co https://*.hf.space"
     """Origins that may show the page in a frame, as the content-security policy writes them."""
 
     def __post_init__(self) -> None:
-        highest = {"max_new_tokens": _MAX_NEW_TOKENS, "max_prompt_characters": MAX_PROMPT_CHARACTERS}
         for field in fields(self):
-            value = getattr(self, field.name)
-            if field.type == "int" and not 1 <= value <= highest.get(field.name, 10**9):
-                raise SettingsError(field.name, f"must be a whole number from 1 to {highest.get(field.name, 10**9)}; got {value}")
+            value, highest = getattr(self, field.name), _HIGHEST.get(field.name, 10**9)
+            if field.type == "int" and not 1 <= value <= highest:
+                raise SettingsError(field.name, f"must be a whole number from 1 to {highest}; got {value}")
         if any(sign in self.frame_ancestors for sign in ";,\r\n"):
             raise SettingsError("frame_ancestors", "holds origins with blanks between them, nothing else")
 

@@ -76,9 +76,9 @@ def build_ui(service: Service, limits: Limits = Limits(), hall: Hall | None = No
                 try_page.build()
             with gr.Tab("Heads 预测头"):
                 heads_page.build(service, hall)
-                train_section.build(service)
+                train_section.build(service, hall.limits)
             with gr.Tab("Measure 测量"):
-                measure_page.build(service, hall.limits)
+                measure_page.build(service, hall)
         gr.api(_decode_endpoint(hall), api_name="decode", concurrency_limit=None)
     return page
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import os
 import re
 import tempfile
 import time
@@ -19,6 +18,7 @@ from typing import Any, AsyncIterator, Callable
 
 import gradio as gr
 
+from mtviz.hosting import Limits
 from mtviz.service import ASSETS, Service
 from mtviz.settings import Bound, SettingsError
 from mtviz.views import stream
@@ -40,13 +40,8 @@ PATIENCE = 5  # a training may take so many times its minutes on the clock, paus
 _SCRIPTS = (*(STAGE / f"{name}.js" for name in ("dom", "strings")), *(TRAIN / f"{name}.js" for name in ("pieces", "curves", "train")))
 
 
-def most_minutes() -> float:
-    """Minutes that a visitor may train for: MTVIZ_TRAIN_MINUTES, 3 where it is not set."""
-    return float(os.environ.get("MTVIZ_TRAIN_MINUTES", 3))
-
-
-def build(service: Service) -> None:
-    bench = Bench(service, most_minutes())
+def build(service: Service, limits: Limits) -> None:
+    bench = Bench(service, limits)
 
     # Gradio passes one argument to a function that the browser calls.
     async def piece(asked: Any) -> dict[str, Any]:
@@ -84,8 +79,9 @@ def build(service: Service) -> None:
 class Bench:
     """Where trainings stand in line, with the files that visitors sent for them."""
 
-    def __init__(self, service: Service, minutes: float) -> None:
-        self._service, self._minutes = service, Bound(0, minutes, 0.5, low_open=True)
+    def __init__(self, service: Service, limits: Limits = Limits()) -> None:
+        self._service, self._limits = service, limits
+        self._minutes = Bound(0, limits.train_minutes, 0.5, low_open=True)
         self._line: list[object] = []  # the first of it is training
         self._running: dict[str, Any] = {}  # by name, what Service.train gave
         self._files: dict[str, bytearray] = {}
@@ -104,6 +100,9 @@ class Bench:
         """The training that the browser asked for as growing text (`mtviz.views.stream`): how many are `ahead`, then points of the
         log, at last the `model` or an `error`. Leaving it early ends the training."""
         head = stream.line({"run": time.time_ns() // 1_000_000, "training": True})
+        if (waiting := len(self._line) - 1) >= self._limits.max_waiting:
+            yield head + stream.problem(None, f"{waiting} trainings are waiting, and the line is full. Try again later.", code="full", waiting=waiting)
+            return
         place = object()
         self._line.append(place)
         try:
