@@ -1,5 +1,6 @@
 """Training: what each position is to predict, unrolling as in decoding, ragged lengths, resume, hidden states."""
 
+import argparse
 import json
 
 import numpy as np
@@ -119,6 +120,29 @@ def test_corpus_split_is_stable_and_vocabulary_counts_generated_tokens(corpus_fi
     counted = np.bincount(np.concatenate([corpus.document(d)[3:] for d in range(40)]), minlength=260)
     ids = frequent_ids([corpus], 260, 30)
     assert (np.diff(ids) > 0).all() and counted[ids].min() >= np.delete(counted, ids).max()
+
+
+def test_hot_documents_can_be_left_out_and_none_changes_sides(trunk, corpus_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(cli.HiddenStates, "compute", lambda self, documents: None)
+    temperatures = np.tile(np.float32([0.0, 0.6, 1.0, np.nan]), 10)
+    hot_and_cold = tmp_path / "temperatures.npz"
+    np.savez(hot_and_cold, **np.load(corpus_file), temp=temperatures)
+    parser = argparse.ArgumentParser()
+    cli.add_arguments(parser)
+
+    def chosen(*options: str):
+        arguments = ["--corpus", str(hot_and_cold), str(corpus_file), "--out", str(tmp_path), "--hidden-cache", str(tmp_path), *options]
+        return cli.documents_of(parser.parse_args(arguments), trunk)[1:]
+
+    everything, cold = chosen(), chosen("--max-temperature", "0.6", "0")
+    for whole, part in zip(everything, cold):
+        assert part == [(which, d) for which, d in whole if which == 1 or not temperatures[d] == 1.0]
+    assert len(cold[0]) + len(cold[1]) == 70
+    base = ["--corpus", str(corpus_file), "--out", str(tmp_path / "none")]
+    assert cli.main([*base, "--max-temperature", "0", "0"]) == 2
+    np.savez(hot_and_cold, **np.load(corpus_file), temp=temperatures[:3])
+    with pytest.raises(ValueError, match="3 temperatures for 40"):
+        read_corpus(hot_and_cold)
 
 
 def test_a_corpus_that_does_not_add_up_is_refused(tmp_path):

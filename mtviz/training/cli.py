@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trunk", default=None, help="model directory, GGUF file or Hub id")
     parser.add_argument("--device", default=None)
     parser.add_argument("--documents", nargs="+", type=int, default=None, metavar="N", help="use this many of each corpus")
+    parser.add_argument("--max-temperature", nargs="+", type=float, default=None, metavar="T", help="and of those only what was sampled at T or below")
     parser.add_argument("--draft-vocabulary", type=int, default=8192, metavar="N", help="most frequent ids to draft from")
     parser.add_argument("--hidden-cache", default=None, metavar="DIR", help="where the trunk's hidden states are kept")
     parser.add_argument("--start-from", nargs="+", default=None, metavar="CHECKPOINT", help="begin with a checkpoint's weights, or the mean of several")
@@ -70,9 +71,10 @@ def run(args: argparse.Namespace) -> int:
     if (out / "checkpoint.pt").exists() and not args.resume and args.family != ADAPTIVE:
         print(f"{out} holds a training run already: give --resume or another --out", file=sys.stderr)
         return 2
-    if args.documents and len(args.documents) not in (1, len(args.corpus)):
-        print("--documents takes one number, or one for each corpus", file=sys.stderr)
-        return 2
+    for option, given in (("--documents", args.documents), ("--max-temperature", args.max_temperature)):
+        if given and len(given) not in (1, len(args.corpus)):
+            print(f"{option} takes one number, or one for each corpus", file=sys.stderr)
+            return 2
     if (args.family == ADAPTIVE) != (args.heads is not None):
         print("--heads names the heads of --family adaptive, and of no other family", file=sys.stderr)
         return 2
@@ -122,11 +124,12 @@ def documents_of(
     sources: list[HiddenStates] = []
     train: list[Document] = []
     held: list[Document] = []
-    wanted = args.documents or [None]
+    wanted, hottest = args.documents or [None], args.max_temperature or [math.inf]
     directory = Path(args.hidden_cache) if args.hidden_cache else cache_directory() / "hidden"
     for which, path in enumerate(args.corpus):
         corpus = read_corpus(path)
-        parts = split(corpus.order()[: wanted[which % len(wanted)]])
+        hot = corpus.temperature > hottest[which % len(hottest)]
+        parts = [part[~hot[part]] for part in split(corpus.order()[: wanted[which % len(wanted)]])]
         source = HiddenStates(trunk, corpus, directory)
         for part in parts[1:] if held_only else parts:
             source.compute(part)

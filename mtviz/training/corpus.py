@@ -16,13 +16,15 @@ HOLD_OUT_EVERY = 20  # one document in twenty: 5 %
 class Corpus:
     """Documents laid end to end. Document d is tokens[starts[d]:starts[d + 1]], its first prompt_len[d] ids given text.
 
-    `tokens` int64 (n,); `starts` int64 (documents + 1,); `prompt_len` int64 (documents,); `sha256` of the file.
+    `tokens` int64 (n,); `starts` int64 (documents + 1,); `prompt_len` int64 (documents,); `temperature` float32 (documents,)
+    at which each was sampled, NaN where the file does not say; `sha256` of the file.
     """
 
     path: Path
     tokens: np.ndarray
     starts: np.ndarray
     prompt_len: np.ndarray
+    temperature: np.ndarray
     sha256: str
 
     def __len__(self) -> int:
@@ -37,7 +39,7 @@ class Corpus:
 
 
 def read_corpus(path: str | os.PathLike[str]) -> Corpus:
-    """Read an .npz with the arrays tokens, doc_len and prompt_len. Raises ValueError where they do not fit together."""
+    """Read an .npz with the arrays tokens, doc_len, prompt_len and perhaps temp. Raises ValueError where they do not fit together."""
     path = Path(path)
     with path.open("rb") as file:
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -46,9 +48,12 @@ def read_corpus(path: str | os.PathLike[str]) -> Corpus:
         if missing:
             raise ValueError(f"{path} lacks the array {', '.join(sorted(missing))}")
         tokens, lengths, prompts = (arrays[name].astype(np.int64) for name in ("tokens", "doc_len", "prompt_len"))
+        temperature = arrays["temp"] if "temp" in arrays else np.full(len(lengths), np.nan, np.float32)
     if lengths.sum() != len(tokens) or len(prompts) != len(lengths) or (prompts > lengths).any():
         raise ValueError(f"{path}: document lengths {lengths.sum()} do not add up to {len(tokens)} tokens")
-    return Corpus(path, tokens, np.concatenate([[0], np.cumsum(lengths)]), prompts, sha256)
+    if len(temperature) != len(lengths):
+        raise ValueError(f"{path}: {len(temperature)} temperatures for {len(lengths)} documents")
+    return Corpus(path, tokens, np.concatenate([[0], np.cumsum(lengths)]), prompts, temperature, sha256)
 
 
 def split(order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
