@@ -38,7 +38,9 @@ def test_text_that_ends_is_begun_again():
 
 
 def swept(variants, trunk=None):
-    return sweep.measure(trunk or new_trunk(end_ids=()), new_drafter, variants, ["Once", "Twice", "More"])
+    *progress, result = sweep.measure(trunk or new_trunk(end_ids=()), new_drafter, variants, ["Once", "Twice", "More"])
+    assert [(part["done"], part["of"]) for part in progress] == [(done, 5 * (len(variants) + 2)) for done in range(len(progress))]
+    return result
 
 
 def test_lengths_are_swept_exactly():

@@ -10,3 +10,4 @@ python -m mtviz lab pass-cost --json $out/pass_cost.json
 python -m mtviz lab lengths --json $out/lengths.json
 python -m mtviz lab thresholds --json $out/thresholds.json
 python -m mtviz lab footprint --json $out/footprint.json
+python -m mtviz lab memory --json $out/memory.json

@@ -72,8 +72,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     measured = []
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as processes:
         try:
-            for family in families:
-                print(f"measuring: {family or 'the trunk alone'}", file=sys.stderr, flush=True)
+            for at, family in enumerate(families):
+                print(f"{at + 1} of {len(families)}: measuring {family or 'the trunk alone'}", file=sys.stderr, flush=True)
                 measured.append(processes.submit(_in_a_fresh_process, arguments.dtype, family).result())
         except TrunkNotFound as error:
             print(f"error: {error}", file=sys.stderr)
@@ -83,6 +83,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         peak = "?" if row["peak_bytes"] is None else f"{row['peak_bytes'] / 1e6:.0f}"
         print(f"{row['family']:<13} {row['parameters'] / 1e6:.2f} M parameters  {row['file_bytes'] / 1e6:.1f} MB  peak {peak} MB")
     if arguments.json:
-        document = {"provenance": measured[0][1], "tokens": TOKENS, "rows": rows}
+        document = {"kind": "footprint", "provenance": measured[0][1], "tokens": TOKENS, "rows": rows}
         arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -11,7 +11,7 @@ import json
 import statistics
 import sys
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Iterator, Mapping, Sequence
 
 from mtviz.decoding.record import decode_trace
 from mtviz.drafting.files import load_drafters
@@ -24,31 +24,52 @@ from mtviz.trace import Trace, count_verdicts, share
 from mtviz.trunk import Trunk, TrunkNotFound, load_trunk
 
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
+PROMPTS = ASSETS / "prompts" / "new_topics.txt"
+FAMILY = "mtp"
 PLAIN = Settings(rule="match", drafter="none", num_draft_tokens=0)
 LENGTHS = (1, 2, 3, 4, 5, 6, 8)
 THRESHOLDS = (1.0, 0.9, 0.7, 0.5, 0.3, 0.1, 0.05)
 WARM_UP_TOKENS = 8
 
 
-def measure(
-    trunk: Trunk, new_drafter: Callable[[], Drafter], variants: Sequence[Settings], prompts: Sequence[str],
-    progress: Callable[[str], None] = lambda _: None,
-) -> dict[str, Any]:
-    """Rows of `variants` over `prompts`, with the row of plain decoding and that of its control. All at temperature 0."""
+def measure(trunk: Trunk, new_drafter: Callable[[], Drafter], variants: Sequence[Settings], prompts: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield how far it is, {kind: "progress", what, done, of}, before every run, and last the result, of kind "sweep": rows of
+    `variants` over `prompts`, with the row of plain decoding and that of its control. All at temperature 0."""
     plain, control = PLAIN, PLAIN
     runs = [(settings, new_drafter() if settings.num_draft_tokens else None) for settings in (plain, control, *variants)]
     budget = variants[0].max_new_tokens
+    parts = iter(range(len(runs) * (len(prompts) + 2)))  # warming up, running, and reading what was written
+
+    def progress() -> dict[str, Any]:
+        return {"kind": "progress", "what": "measuring", "done": next(parts), "of": len(runs) * (len(prompts) + 2)}
+
     for settings, drafter in runs:
-        _decode(trunk, drafter, prompts[0], settings, WARM_UP_TOKENS)
+        yield progress()
+        _decode(trunk, drafter, prompts[0], settings, min(budget, WARM_UP_TOKENS))
     traces: list[list[Trace]] = [[] for _ in runs]
     for at, prompt in enumerate(prompts):
-        progress(f"prompt {at + 1} of {len(prompts)}")
         turn = at % len(runs)
         for own in [*range(turn, len(runs)), *range(turn)]:
+            yield progress()
             settings, drafter = runs[own]
             traces[own].append(_slim(_decode(trunk, drafter, prompt, settings, budget)))
-    rows = [row(trunk, own, traces[0]) for own in traces]
-    return {"prompts": len(prompts), "max_new_tokens": budget, "plain": rows[0], "control": rows[1], "rows": rows[2:]}
+    rows = []
+    for own_traces in traces:
+        yield progress()
+        rows.append(row(trunk, own_traces, traces[0]))
+    yield {"kind": "sweep", "prompts": len(prompts), "max_new_tokens": budget, "plain": rows[0], "control": rows[1], "rows": rows[2:]}
+
+
+def sweep(
+    what: str, trunk: Trunk, drafters: Mapping[str, Callable[[], Drafter]], family: str, prompts: Sequence[str], budget: int
+) -> Iterator[dict[str, Any]]:
+    """`what`, "lengths" or "thresholds", with one of `drafters`: yields as `measure`, and last the result of kind `what` with its
+    provenance. Raises ValueError for a family that is not among the drafters."""
+    if family not in drafters:
+        raise ValueError(f"--family: there are {', '.join(sorted(drafters)) or 'none'}")
+    command = f"python -m mtviz lab {what} --family {family} --limit {len(prompts)} --max-new-tokens {budget} --dtype {trunk.dtype}"
+    for part in measure(trunk, drafters[family], VARIANTS[what](family, budget), prompts):
+        yield part if part["kind"] == "progress" else {"provenance": provenance(trunk, command), **part, "kind": what}
 
 
 def _decode(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Settings, budget: int) -> Trace:
@@ -119,45 +140,48 @@ def _thresholds(family: str, budget: int) -> list[Settings]:
     return [Settings(rule="match", drafter=family, max_new_tokens=budget), *loose]
 
 
+VARIANTS: dict[str, Callable[[str, int], list[Settings]]] = {"lengths": _lengths, "thresholds": _thresholds}
+
+
 def lengths(argv: Sequence[str] | None = None) -> int:
-    return _main("lengths", _lengths, "speed and survival of each proposal length, exact", argv)
+    return _main("lengths", "speed and survival of each proposal length, exact", argv)
 
 
 def thresholds(argv: Sequence[str] | None = None) -> int:
-    return _main("thresholds", _thresholds, "speed, bias and perplexity of each threshold at proposal length 4", argv)
+    return _main("thresholds", "speed, bias and perplexity of each threshold at proposal length 4", argv)
 
 
-def _main(name: str, variants: Callable[[str, int], list[Settings]], summary: str, argv: Sequence[str] | None) -> int:
+def _main(name: str, summary: str, argv: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(prog=f"python -m mtviz lab {name}", description=summary)
-    parser.add_argument("--family", default="mtp", help="heads to draft with (default %(default)s)")
-    parser.add_argument("--prompts", type=Path, default=ASSETS / "prompts" / "new_topics.txt", metavar="FILE", help="one prompt a line")
+    parser.add_argument("--family", default=FAMILY, help="heads to draft with (default %(default)s)")
+    parser.add_argument("--prompts", type=Path, default=PROMPTS, metavar="FILE", help="one prompt a line")
     parser.add_argument("--limit", type=int, default=5, metavar="N", help="that many of them, evenly spread (default %(default)s)")
     parser.add_argument("--max-new-tokens", type=int, default=48, choices=range(2, 513), metavar="N", help="default %(default)s")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result")
     arguments = parser.parse_args(argv)
     try:
-        prompts = _spread([line for line in arguments.prompts.read_text(encoding="utf-8").splitlines() if line.strip()], arguments.limit)
+        prompts = read_prompts(arguments.limit, arguments.prompts)
         trunk = load_trunk(dtype=arguments.dtype)
         drafters, refused = load_drafters(ASSETS / "heads", trunk)
-        if arguments.family not in drafters:
-            raise ValueError(f"--family: there are {', '.join(sorted(drafters)) or 'none'}; {'; '.join(map(str, refused))}")
+        for error in refused:
+            print(f"left out: {error}", file=sys.stderr)
+        for part in sweep(name, trunk, drafters, arguments.family, prompts, arguments.max_new_tokens):
+            if part["kind"] == "progress":
+                print(f"{part['done'] + 1} of {part['of']}: {part['what']}", file=sys.stderr, flush=True)
     except (OSError, ValueError, TrunkNotFound) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    measured = measure(
-        trunk, drafters[arguments.family], variants(arguments.family, arguments.max_new_tokens), prompts,
-        lambda what: print(what, file=sys.stderr, flush=True),
-    )
-    print(*map(_line, [measured["plain"], measured["control"], *measured["rows"]]), sep="\n")
+    print(*map(_line, [part["plain"], part["control"], *part["rows"]]), sep="\n")
     if arguments.json:
-        command = (
-            f"python -m mtviz lab {name} --family {arguments.family} --limit {len(prompts)} --max-new-tokens {arguments.max_new_tokens} "
-            f"--dtype {arguments.dtype} --json {arguments.json.name}"
-        )
-        document = {"provenance": provenance(trunk, command), **measured}
-        arguments.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        part["provenance"]["command"] += f" --json {arguments.json.name}"
+        arguments.json.write_text(json.dumps(part, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def read_prompts(count: int, path: Path = PROMPTS) -> list[str]:
+    """`count` of the prompts in a file, one a line, evenly spread."""
+    return _spread([line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()], count)
 
 
 def _spread(prompts: Sequence[str], count: int) -> list[str]:

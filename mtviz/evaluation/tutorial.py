@@ -196,7 +196,8 @@ def analyze_tradeoff(
     perplexity_ratio to the model with one head (null without one), and `efficiency`, the tutorial's own index: speedup /
     perplexity, the speedup of one head being 1."""
     rows = []
-    for heads, model in sorted(models.items()):
+    for at, (heads, model) in enumerate(sorted(models.items())):
+        progress(f"{at + 1} of {len(models)}: weighing {heads} heads")
         quality = evaluate_quality(model, documents, progress=progress)
         rows.append({"heads": heads, "quality": quality, "speed": evaluate_speedup(model, prompts, max_new_tokens, progress=progress)})
     alone = next((row["quality"]["perplexity"] for row in rows if row["heads"] == 1), None)

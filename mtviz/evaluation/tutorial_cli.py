@@ -49,10 +49,10 @@ def tradeoff(argv: Sequence[str] | None = None) -> int:
     arguments = given.parse_args(argv)
     models, runs = {}, {}
     try:
-        for heads in arguments.heads:
+        for at, heads in enumerate(arguments.heads):
             path = arguments.out / f"heads-{heads}"
             if not (path / "provenance.json").exists():
-                _say(f"training {heads} heads")
+                _say(f"{at + 1} of {len(arguments.heads)}: training {heads} heads")
                 words = ["--text", *map(str, arguments.text), "--heads", str(heads), "--out", str(path)]
                 words += ["--minutes", str(arguments.minutes), "--decay", str(arguments.decay), "--draft-every", str(arguments.draft_every)]
                 if failed := from_scratch.main([*words, *(["--resume"] if (path / "checkpoint.pt").exists() else [])]):
