@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Callable, Iterator, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NotRequired, TypedDict, TypeVar
 
 from mtviz.atlas import load as load_atlas
 from mtviz.settings import DRAFTERS, Settings, SettingsError, check_prompt
@@ -19,6 +19,7 @@ from mtviz.trace import Trace, loads
 
 if TYPE_CHECKING:
     from mtviz.drafting.protocol import Drafter
+    from mtviz.evaluation.child import LabChild
     from mtviz.training.child import TrainingChild
     from mtviz.trunk import Trunk
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 ASSETS = Path(__file__).resolve().parent.parent / "assets"
 BYTE_MODEL = ASSETS / "bytes" / "bytes.safetensors"
+Part = TypeVar("Part")
 KEPT_MODELS = 16  # trained on the page; the oldest make room
 log = logging.getLogger("mtviz")
 
@@ -41,6 +43,7 @@ class Preset(TypedDict):
     zh: dict[str, str]  # title and teaches in Chinese
     prompt: str
     settings: dict[str, Any]
+    others: NotRequired[list[dict[str, Any]]]  # further recorded runs: what each changes in the settings
     atlas: NotRequired[str]  # the preset whose atlas its knobs move in: its own, or that of the same prompt
 
 
@@ -49,6 +52,13 @@ class Status(TypedDict):
     loading: bool
     text: str
     drafters: NotRequired[list[str]]  # those of the loaded model
+
+
+def runs(preset: Preset) -> dict[str, Settings]:
+    """The settings of a preset's recorded runs by their names: NAME is its own, NAME.1, NAME.2 … are its `others`."""
+    own = {preset["name"]: preset["settings"]}
+    changed = {f"{preset['name']}.{i}": {**preset["settings"], **changes} for i, changes in enumerate(preset.get("others", []), 1)}
+    return {name: Settings.from_mapping(settings) for name, settings in (own | changed).items()}
 
 
 class Service:
@@ -85,9 +95,11 @@ class Service:
         raise SettingsError("preset", f"there is none named {str(name)[:40]!r}")
 
     def recorded(self, name: str) -> Trace:
-        """The recorded trace of a preset. Raises SettingsError for a name that no preset has."""
-        path = ASSETS / "traces" / f"{self.preset(name)['name']}.json"
-        return loads(path.read_text(encoding="utf-8"))
+        """The recorded trace of a preset, or of another of its runs (see `runs`). Raises SettingsError for a name that none has."""
+        name = str(name)
+        if name not in runs(self.preset(name.partition(".")[0])):
+            raise SettingsError("preset", f"there is no run named {name[:40]!r}")
+        return loads((ASSETS / "traces" / f"{name}.json").read_text(encoding="utf-8"))
 
     def atlas(self, name: str) -> str:
         """The atlas of a preset, checked, as JSON text; null while none is recorded. Raises SettingsError for a preset without one."""
@@ -193,11 +205,11 @@ class Service:
         except KeyError:
             raise _gone(name) from None
 
-    def train(self, text: bytes, heads: int, strategy: str, minutes: float, wall_seconds: float) -> TrainingChild:
+    def train(self, text: bytes, heads: int, kind: str, strategy: str, minutes: float, wall_seconds: float) -> TrainingChild:
         """Start training a byte-level model on `text` in a process of its own, which the caller closes."""
         from mtviz.training.child import TrainingChild
 
-        return TrainingChild(text, heads, strategy, minutes, wall_seconds)
+        return TrainingChild(text, heads, kind, strategy, minutes, wall_seconds)
 
     def _loaded(self, settings: Settings) -> Loaded:
         """The trunk that the settings name, and its drafters. Raises NoModel, or SettingsError for a model that is here no more."""
@@ -290,14 +302,8 @@ class Service:
         from mtviz.evaluation.race import race, result
 
         trunk, drafter = self._run_of(settings)
-        steps = race(trunk, drafter, prompt, settings)
         lanes: tuple[Trace, ...] = ()
-        while True:
-            with self._device:
-                step = next(steps, None)
-            if step is None:
-                break
-            lanes = step
+        for lanes in self._held(race(trunk, drafter, prompt, settings)):
             yield {"kind": "progress", "tokens": [len(lane["output"]["tokens"]) for lane in lanes]}
         yield result(trunk, *lanes)
 
@@ -310,14 +316,37 @@ class Service:
         from mtviz.evaluation.pass_cost import measure
 
         trunk = self.load()
-        parts = measure(trunk, self._drafters, rounds)
+        for part in self._held(measure(trunk, self._drafters, rounds)):
+            if part["kind"] == "pass_cost":
+                part = {"provenance": provenance(trunk, f"python -m mtviz lab pass-cost --rounds {rounds}"), **part}
+            yield part
+
+    def sweep(self, what: str, prompts: int, max_new_tokens: int) -> Iterator[dict[str, Any]]:
+        """Measure "lengths" or "thresholds" over so many prompts: yields how far it is, and last the result with its provenance.
+
+        Raises NoModel, or SettingsError where no heads are loaded.
+        """
+        from mtviz.evaluation.sweep import FAMILY, read_prompts, sweep
+
+        trunk = self.load()
+        family = next((name for name in (FAMILY, *self._drafters) if name in self._drafters), None)
+        if family is None:
+            raise SettingsError("drafter", f"no heads are loaded for {trunk.name}, so there is nothing to measure")
+        yield from self._held(sweep(what, trunk, self._drafters, family, read_prompts(prompts), max_new_tokens))
+
+    def lab(self, what: str, text: bytes, minutes: float, wall_seconds: float) -> LabChild:
+        """Start a measurement of the laboratory in a process of its own, which the caller closes (`mtviz.evaluation.child`)."""
+        from mtviz.evaluation.child import LabChild
+
+        return LabChild(what, text, minutes, wall_seconds)
+
+    def _held(self, parts: Iterator[Part]) -> Iterator[Part]:
+        """`parts`, the device held while each is computed."""
         while True:
             with self._device:
                 part = next(parts, None)
             if part is None:
                 return
-            if part["kind"] == "pass_cost":
-                part = {"provenance": provenance(trunk, f"python -m mtviz lab pass-cost --rounds {rounds}"), **part}
             yield part
 
 

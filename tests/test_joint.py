@@ -252,6 +252,24 @@ def test_the_command_names_the_field_and_its_bounds(tmp_path, capsys, words, mes
     assert message in capsys.readouterr().err
 
 
+def test_the_command_says_that_a_run_diverged_and_saves_the_last_good_weights(tmp_path, capsys, monkeypatch):
+    (tmp_path / "text.txt").write_bytes(SENTENCE * 20)
+    words = ["--text", str(tmp_path / "text.txt"), "--out", str(tmp_path / "out"), "--steps", "30", "--width", "32", "--layers", "1"]
+    step = JointTraining.one_step
+
+    def diverging(run):
+        if run.step == 22:
+            raise Diverged("the loss was nan at step 22")
+        return step(run)
+
+    monkeypatch.setattr(JointTraining, "one_step", diverging)
+    assert from_scratch.main(words) == 3
+    assert "the loss was nan at step 22; the weights of step 20 are kept" in capsys.readouterr().err
+    assert all(weight.isfinite().all() for weight in load_joint(tmp_path / "out" / "model.safetensors")[0].parameters())
+    events = [json.loads(line) for line in (tmp_path / "out" / "log.jsonl").read_text().splitlines()]
+    assert [event["event"] for event in events if "event" in event] == ["start", "diverged", "end"] and not events[-1]["finished"]
+
+
 def test_the_command_trains_saves_and_says_how_to_make_it_again(tmp_path):
     (tmp_path / "text.txt").write_bytes(SENTENCE * 20)
     command = ["--text", str(tmp_path / "text.txt"), "--out", str(tmp_path / "out"), "--name", "gull"]

@@ -10,10 +10,12 @@ import pytest
 from recorded import new_drafter, new_trunk
 
 import mtviz.trunk
-from mtviz.hosting import Hall, Limits
+from mtviz.evaluation.child import LabChild
+from mtviz.hosting import Hall, Limits, Line
 from mtviz.service import Service
 from mtviz.settings import Settings
-from mtviz.ui.measure_page import _SCRIPTS, MEASURE, _script, in_line, live_race, recorded
+from mtviz.ui import measure_page
+from mtviz.ui.measure_page import _SCRIPTS, MEASURE, _config, _script, beside, in_line, live_race, recorded
 
 STRINGS = json.loads((MEASURE / "strings.json").read_text(encoding="utf-8"))
 
@@ -145,6 +147,93 @@ def test_the_cost_of_a_pass_is_measured_live_with_its_provenance(service):
     *progress, cost = told(in_line(hall(), "costs", service.pass_cost(2)))
     assert {update["asked"] for update in [*progress, cost]} == {"costs"}
     assert cost["kind"] == "pass_cost" and list(cost["drafts"]) == ["mtp"] and cost["provenance"]["model"] == "scripted"
+
+
+@pytest.mark.parametrize("what, rows", [("lengths", 7), ("thresholds", 8)])
+def test_a_sweep_is_measured_again_small_with_its_provenance(service, what, rows):
+    size = _config(Limits(max_new_tokens=4))["sweep"]
+    *progress, found = told(in_line(hall(), what, service.sweep(what, size["prompts"], size["tokens"])))
+    assert {update["kind"] for update in progress} == {"progress"} and progress[-1]["done"] == progress[-1]["of"] - 1
+    assert found["kind"] == found["asked"] == what and len(found["rows"]) == rows
+    assert (found["prompts"], found["max_new_tokens"]) == (2, 4) == (size["prompts"], size["tokens"])
+    assert found["provenance"]["command"].startswith(f"python -m mtviz lab {what} --family mtp --limit 2 --max-new-tokens 4")
+
+
+def test_without_heads_there_is_nothing_to_sweep(service):
+    service._drafters.clear()
+    (problem,) = told(in_line(hall(), "lengths", service.sweep("lengths", 1, 4)))
+    assert problem["kind"] == "problem" and "no heads are loaded" in problem["message"]
+
+
+class FakeChild:
+    """A process that says two steps and ends with `result`."""
+
+    def __init__(self, result, overdue=False):
+        self.steps, self._result, self.overdue, self.closed = [{}, {"what": "training", "done": 0, "of": 4}], result, overdue, False
+
+    running = property(lambda self: bool(self.steps))
+    result = property(lambda self: self._result)
+
+    def progress(self):
+        return self.steps.pop(0)
+
+    def problem(self):
+        return "it failed"
+
+    def close(self):
+        self.closed = True
+
+
+@pytest.fixture
+def children(service, monkeypatch):
+    """Those that the service starts next."""
+    monkeypatch.setattr(measure_page, "BEAT", 0.01)
+    made = []
+    monkeypatch.setattr(service, "lab", lambda *_: made.pop(0))
+    return made
+
+
+def test_a_measurement_in_a_process_of_its_own_tells_its_steps_and_its_result(service, children):
+    child = FakeChild({"kind": "tradeoff", "rows": []})
+    children.append(child)
+    first, second, found = told(beside(service, Line(1), "tradeoff", 0.3))
+    assert (first["kind"], first["seconds"]) == ("progress", 0) and "what" not in first
+    assert (second["what"], second["done"], second["of"]) == ("training", 0, 4)
+    assert found["kind"] == found["asked"] == "tradeoff" and child.closed
+    children += [FakeChild(None), FakeChild(None, overdue=True)]
+    assert told(beside(service, Line(1), "tradeoff", 0.3))[-1]["message"] == "it failed"
+    assert "as long as it may take" in told(beside(service, Line(1), "tradeoff", 0.3))[-1]["message"]
+
+
+def test_trainings_and_such_measurements_stand_in_one_line_and_leave_it_when_closed(service, children):
+    child = FakeChild({"kind": "memory"})
+    children.append(child)
+
+    async def scene():
+        line = Line(1)
+        with line.place() as ahead:  # a training
+            assert ahead() == 0
+            waits = beside(service, line, "memory", 0.3)
+            assert json.loads(await anext(waits))["ahead"] == 1
+            (full,) = [json.loads(update) async for update in beside(service, line, "footprint", 0.3)]
+            assert full["code"] == "full" and full["kind"] == "problem" and "line is full" in full["message"]
+        while json.loads(await anext(waits))["kind"] == "waiting":
+            pass
+        await waits.aclose()
+        assert child.closed and not len(line)
+
+    asyncio.run(scene())
+
+
+def test_a_child_s_steps_are_read_from_what_it_says(tmp_path):
+    child = LabChild.__new__(LabChild)
+    child.directory = tmp_path
+    (tmp_path / "errors.txt").write_text("a warning\n")
+    assert child.progress() == {}
+    (tmp_path / "errors.txt").write_text("1 of 4: training 2 heads\n2 of 4: weighing 4 heads\nscoring document 3 of 9\n")
+    assert child.progress() == {"done": 1, "of": 4, "what": "weighing"}
+    words = {key for key in STRINGS["en"] if key.startswith("again.")}
+    assert {"again.measuring", "again.training", "again.weighing"} <= words
 
 
 def test_what_is_drawn_is_plain_json_from_the_recorded_files():

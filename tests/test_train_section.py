@@ -3,13 +3,15 @@
 import asyncio
 import base64
 import json
+import os
+import signal
 import time
 
 import pytest
 from test_joint import SENTENCE, tiny
 
 from mtviz.heads.joint_store import save_joint
-from mtviz.hosting import Limits
+from mtviz.hosting import Limits, Line
 from mtviz.service import Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.training.child import TrainingChild
@@ -25,6 +27,7 @@ class FakeChild:
     def __init__(self, model, log=None):
         self.model_path, self.log, self.asked = model, list(log or LOG), []
 
+    killed = False
     running = property(lambda self: bool(self.log))
     model = property(lambda self: None if self.log else self.model_path)
 
@@ -53,9 +56,13 @@ class FakeService(Service):
         super().__init__()
         self.children, self.asked = iter(children), []
 
-    def train(self, *asked):
+    def train(self, **asked):
         self.asked.append(asked)
         return next(self.children)
+
+
+def bench_of(service, max_waiting=40):
+    return Bench(service, Limits(), Line(max_waiting))
 
 
 @pytest.fixture
@@ -70,7 +77,7 @@ def quick(monkeypatch):
 
 
 def asking(number=0, **changed):
-    return {"name": NAME + str(number), "sample": "docs", "heads": 3, "strategy": "plain", "minutes": 1, **changed}
+    return {"name": NAME + str(number), "sample": "docs", "heads": 3, "kind": "parallel", "strategy": "plain", "minutes": 1, **changed}
 
 
 def lines(text):
@@ -88,13 +95,14 @@ async def last(updates):
 def test_a_training_tells_its_log_and_ends_in_a_model_that_can_decode(model_file):
     child = FakeChild(model_file)
     service = FakeService([child])
-    told = asyncio.run(last(Bench(service).train(asking())))
+    told = asyncio.run(last(bench_of(service).train(asking())))
     assert [line["point"]["progress"] for line in told if "point" in line] == [0.5, 1.0]
     assert told[3]["point"] == {name: value for name, value in LOG[2].items() if name != "step"}
     name, family = told[-1]["model"]["name"], told[-1]["model"]["family"]
     assert child.asked == ["close"] and family == "hierarchical"
-    text, heads, strategy, minutes, wall = service.asked[0]
-    assert (text, heads, strategy, minutes) == (sample("docs"), 3, "plain", 1) and wall > 60
+    (asked,) = service.asked
+    assert asked.pop("wall_seconds") > 60
+    assert asked == {"text": sample("docs"), "heads": 3, "kind": "parallel", "strategy": "plain", "minutes": 1}
     *_, trace = service.decode("The ", Settings(model=name, drafter=family, rule="match", raw=True, num_draft_tokens=2, max_new_tokens=9))
     assert trace["model"]["trunk"] == "mine" and trace["settings"]["model"] == name and len(trace["output"]["tokens"]) == 9
     with pytest.raises(SettingsError, match="drafter: no mtp heads are loaded for mine; choose one of hierarchical"):
@@ -105,7 +113,7 @@ def test_a_training_tells_its_log_and_ends_in_a_model_that_can_decode(model_file
 
 def test_one_trains_at_a_time_and_the_others_know_their_place(model_file):
     children = [FakeChild(model_file), FakeChild(model_file)]
-    bench = Bench(FakeService(children))
+    bench = bench_of(FakeService(children))
 
     async def both():
         first, second = bench.train(asking(0)), bench.train(asking(1))
@@ -121,7 +129,7 @@ def test_one_trains_at_a_time_and_the_others_know_their_place(model_file):
 
 
 def test_a_full_line_is_told_at_once(model_file):
-    bench = Bench(FakeService([FakeChild(model_file)]), Limits(max_waiting=1))
+    bench = bench_of(FakeService([FakeChild(model_file)]), max_waiting=1)
 
     async def scene():
         trains, waits = bench.train(asking(0)), bench.train(asking(1))
@@ -142,17 +150,18 @@ def test_a_full_line_is_told_at_once(model_file):
         ({"minutes": 3.5}, "minutes", "a number above 0 to 3"),
         ({"minutes": None}, "minutes", "a number above 0 to 3"),
         ({"strategy": "hope"}, "strategy", "plain, weighted, progressive"),
+        ({"kind": "mtp"}, "kind", "hierarchical, parallel, adaptive"),
         ({"sample": None}, "text", "has 0 bytes; training takes 1,000 to 1,000,000"),
     ],
 )
 def test_what_cannot_be_trained_is_refused_with_the_bounds_and_leaves_the_line_free(changed, field, words):
-    bench = Bench(FakeService([]))
+    bench = bench_of(FakeService([]))
     problem = asyncio.run(last(bench.train(asking(**changed))))[-1]["error"]
     assert problem["field"] == field and words in problem["message"] and not bench._line
 
 
 def test_a_training_that_fails_says_why():
-    told = asyncio.run(last(Bench(FakeService([FakeChild(None)])).train(asking())))
+    told = asyncio.run(last(bench_of(FakeService([FakeChild(None)])).train(asking())))
     assert told[-1]["error"]["message"] == "it failed"
 
 
@@ -164,11 +173,11 @@ def sent(bench, data, token=NAME + "2", piece=40_000):
 
 def test_a_text_comes_in_pieces_and_is_used_once():
     service = FakeService([FakeChild(None)])
-    bench = Bench(service)
+    bench = bench_of(service)
     data = SENTENCE * 1200
     assert sent(bench, data) == {"bytes": len(data)}
     asyncio.run(last(bench.train(asking(sample=None, file=NAME + "2"))))
-    assert service.asked[0][0] == data and not bench._files
+    assert service.asked[0]["text"] == data and not bench._files
     sent(bench, b"x" * (MOST_BYTES + 1))
     told = asyncio.run(last(bench.train(asking(sample=None, file=NAME + "2"))))
     assert "has 1,000,001 bytes" in told[-1]["error"]["message"]
@@ -177,7 +186,7 @@ def test_a_text_comes_in_pieces_and_is_used_once():
 
 
 def test_a_model_goes_out_and_comes_in_again_and_a_foreign_file_is_refused(model_file):
-    bench = Bench(Service())
+    bench = bench_of(Service())
     data = model_file.read_bytes()
     sent(bench, data)
     loaded = bench.load({"file": NAME + "2"})
@@ -197,7 +206,7 @@ def test_samples_are_texts_that_can_be_trained_on():
 
 
 def test_a_child_trains_pauses_stops_with_what_it_has_and_leaves_nothing():
-    child = TrainingChild(SENTENCE * 200, 2, "weighted", 1.0, 60)
+    child = TrainingChild(SENTENCE * 200, 2, "adaptive", "weighted", 1.0, 60)
     try:
         seen = []
         deadline = time.monotonic() + 100
@@ -215,14 +224,46 @@ def test_a_child_trains_pauses_stops_with_what_it_has_and_leaves_nothing():
             time.sleep(0.1)
         assert child.model is not None and child.lines()[-1]["event"] == "end"
         name, family = Service().add_model(child.model)
-        assert name.startswith("own-") and family == "hierarchical"
+        assert name.startswith("own-") and family == "adaptive"
     finally:
         child.close()
     assert not child.directory.exists()
 
 
+def test_a_training_that_is_killed_keeps_its_last_checkpoint_and_the_next_one_trains():
+    service = Service()
+    bench, children = bench_of(service), []
+    service.train = lambda **asked: children.append(Service.train(service, **asked)) or children[-1]
+
+    async def killed_once_it_has_saved():
+        updates = bench.train(asking(heads=2, minutes=3))
+        async for text in updates:
+            if children and children[0].running and list(children[0].directory.glob("out/model.safetensors")):
+                os.kill(children[0]._process.pid, signal.SIGKILL)
+        return lines(text)
+
+    told = asyncio.run(killed_once_it_has_saved())
+    assert told[-2] == {"event": {"event": "killed"}} and told[-1]["model"]["family"] == "parallel"
+    assert told[-3]["point"]["progress"] < 0.9 and not children[0].directory.exists() and not bench._line
+    *_, trace = service.decode("The ", Settings(model=told[-1]["model"]["name"], drafter="parallel", rule="match", raw=True, num_draft_tokens=1, max_new_tokens=5))
+    assert len(trace["output"]["tokens"]) == 5
+    told = asyncio.run(last(bench.train(asking(1, heads=2, minutes=0.005))))
+    assert told[-2]["event"]["event"] == "end" and told[-1]["model"]["name"].startswith("own-")
+
+
+def test_a_child_that_is_killed_before_it_has_saved_anything_says_so():
+    child = TrainingChild(SENTENCE * 200, 2, "parallel", "weighted", 1.0, 60)
+    try:
+        os.kill(child._process.pid, signal.SIGKILL)
+        while child.running:
+            time.sleep(0.01)
+        assert child.killed and child.model is None and "ended by the system" in child.problem()
+    finally:
+        child.close()
+
+
 def test_a_child_that_refuses_its_text_says_why():
-    child = TrainingChild(b"\xff" * 2000, 2, "weighted", 1.0, 60)
+    child = TrainingChild(b"\xff" * 2000, 2, "hierarchical", "weighted", 1.0, 60)
     try:
         while child.running:
             time.sleep(0.1)

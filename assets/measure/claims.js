@@ -9,6 +9,7 @@ export function createClaims(t, { claims, results }) {
   return {
     root: h('section', { class: 'page-part', id: 'measure-claims' }, h('h3', {}, t('claims.title')), h('p', { class: 'lead' }, t('claims.lead')),
       h('p', { class: 'tallies' }, ...counted.map(([verdict, n]) => h('span', { class: 'tally-of', 'data-verdict': verdict }, `${SIGNS[verdict]} ${t(`verdict.${verdict}`)}: ${n}`))),
+      h('p', { class: 'note' }, t('claims.elsewhere'), ' ', h('code', {}, 'python -m mtviz heads --replay'), ', ', h('code', {}, 'python -m mtviz bench')),
       h('ol', { class: 'claims' }, ...claims.map(({ name, source, files, verdict, figures }) => h('li', { class: 'claim', 'data-verdict': verdict, 'data-claim': name },
         h('p', { class: 'claim-source' }, t(`claims.${source}`)),
         h('p', { class: 'claim-text' }, t(`claim.${name}`)),

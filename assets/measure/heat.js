@@ -33,6 +33,7 @@ export function createHeat(t, { heat, memory }) {
           return h('td', { style: `--share:${share.toFixed(3)}`, 'data-best': value === best ? 'yes' : null }, fixed(value, memory.measure === 'tokens_per_second' ? 1 : 2));
         })))))),
       h('p', { class: 'note' }, t('heat.note', { date: map.recorded.date ?? '', host: map.host })),
+      ...(map.recorded.command ? [h('p', { class: 'note' }, t('heat.elsewhere', { n: map.cells.flat().length }))] : []),
       ...(map.recorded.command ? [h('pre', { tabindex: 0 }, h('code', {}, map.recorded.command))] : []));
   }
 

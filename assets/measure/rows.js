@@ -13,11 +13,12 @@ export function barRows(rows, max) {
     h('span', { class: 'row-text' }, text))));
 }
 
-// head: texts; body: rows of texts or elements, the first of each its heading.
-export function figureTable(caption, head, body) {
+// head: texts; body: rows of texts or elements, the first of each its heading. From column `fresh` on, figures were measured just now.
+export function figureTable(caption, head, body, fresh = Infinity) {
+  const mark = (at) => (at >= fresh ? 'fresh' : null);
   return h('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, h('table', {},
-    h('thead', {}, h('tr', {}, ...head.map((text) => h('th', { scope: 'col' }, text)))),
-    h('tbody', {}, ...body.map(([first, ...others]) => h('tr', {}, h('th', { scope: 'row' }, first), ...others.map((cell) => h('td', {}, cell)))))));
+    h('thead', {}, h('tr', {}, ...head.map((text, at) => h('th', { scope: 'col', class: mark(at) }, text)))),
+    h('tbody', {}, ...body.map(([first, ...others]) => h('tr', {}, h('th', { scope: 'row' }, first), ...others.map((cell, at) => h('td', { class: mark(at + 1) }, cell)))))));
 }
 
 export function fixed(value, digits = 2) {

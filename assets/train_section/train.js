@@ -12,7 +12,7 @@ export function mountTraining(root, host) {
   const { config } = host;
   const { bounds } = config;
   const stage = document.querySelector('#stage .mtviz-stage'); // the page has one language: the stage's
-  const state = { text: '', bytes: null, sample: config.samples[0], heads: 4, strategy: 'weighted', minutes: Math.min(2, bounds.minutes.high), phase: 'idle', points: [], model: null, problem: null };
+  const state = { text: '', bytes: null, sample: config.samples[0], heads: 4, kind: config.kinds[0], strategy: 'weighted', minutes: Math.min(2, bounds.minutes.high), phase: 'idle', points: [], model: null, problem: null };
   let page = null;
 
   function build() {
@@ -45,15 +45,15 @@ export function mountTraining(root, host) {
       input.addEventListener('input', () => { state[name] = input.value === '' ? null : Number(input.value); });
       return h('label', {}, h('span', {}, t(`field.${name}`)), input, h('small', {}, t(`field.${name}.tip`, { high })));
     });
-    const strategies = h('fieldset', { 'data-field': 'strategy' }, h('legend', {}, t('field.strategy')), ...config.strategies.map((name) => {
-      const input = h('input', { type: 'radio', name: 'mtviz-strategy', value: name, checked: state.strategy === name, onchange: () => { state.strategy = name; } });
-      return h('label', {}, input, h('b', {}, t(`strategy.${name}`)), ' ', h('span', {}, t(`strategy.${name}.tip`)));
+    const radios = (field, values) => h('fieldset', { 'data-field': field }, h('legend', {}, t(`field.${field}`)), ...values.map((value) => {
+      const input = h('input', { type: 'radio', name: `mtviz-${field}`, value, checked: state[field] === value, onchange: () => { state[field] = value; } });
+      return h('label', {}, input, h('b', {}, t(`${field}.${value}`)), ' ', h('span', {}, t(`${field}.${value}.tip`)));
     }));
     const start = h('button', { type: 'submit', class: 'go start' }, t('start'));
     const problem = h('p', { class: 'refusal', role: 'alert', hidden: true });
     const form = h('form', { class: 'training-form', novalidate: true, onsubmit: (event) => { event.preventDefault(); train(); } },
       h('div', { class: 'source' }, h('div', { class: 'chips' }, ...chips), text, h('label', { class: 'file' }, h('span', {}, t('text.file')), file), size),
-      h('div', { class: 'choices' }, ...numbers, strategies, start));
+      h('div', { class: 'choices' }, ...numbers, radios('kind', config.kinds), radios('strategy', config.strategies), start));
 
     const bar = h('div', { class: 'progress', role: 'progressbar', 'aria-label': t('progress.label'), 'aria-valuemin': 0, 'aria-valuemax': 100 }, h('span', {}));
     const said = h('p', { class: 'said', role: 'status' });
@@ -64,13 +64,14 @@ export function mountTraining(root, host) {
     const samples = h('ol', { class: 'samples', 'aria-label': t('samples.label') });
     const running = h('div', { class: 'running', hidden: true }, said, bar, h('div', { class: 'buttons' }, pause, keep, drop), curves.root, samples);
 
-    const decode = h('button', { type: 'button', class: 'go use', onclick: use }, t('use'));
+    const decode = h('button', { type: 'button', class: 'go use', onclick: () => use(state.model, ownPrompt(), state.points.length ? headsOf(state.points) : 4, true) }, t('use'));
     const download = h('button', { type: 'button', class: 'quiet download', onclick: save }, t('download'));
     const named = h('p', { class: 'note' });
     const done = h('div', { class: 'finished', hidden: true }, named, h('div', { class: 'buttons' }, decode, download));
     const weights = h('input', { type: 'file', accept: '.safetensors', 'aria-label': t('load') });
     weights.addEventListener('change', () => load(weights));
     root.replaceChildren(h('section', { class: 'part', 'aria-label': t('title') }, h('h2', {}, t('title')), h('p', { class: 'lead' }, t('lead')),
+      h('p', { class: 'shipped' }, t('shipped', { n: config.shipped.minutes }), ' ', h('button', { type: 'button', class: 'quiet use-shipped', onclick: () => use(config.shipped, t('shipped.prompt'), config.shipped.heads, false) }, t('shipped.use'))),
       form, problem, running, done, h('label', { class: 'file load' }, h('span', {}, t('load')), weights)));
     page = { t, form, chips, size, start, problem, running, bar, said, pause, keep, drop, curves, samples, done, named };
     draw();
@@ -105,7 +106,7 @@ export function mountTraining(root, host) {
     page.samples.replaceChildren(...spread(written).map(({ progress: at, sample }) => h('li', {},
       h('b', {}, `${Math.round(100 * at)}%`), h('p', { dir: 'auto' }, h('span', { class: 'given' }, sample.prompt), h('span', { class: 'made' }, sample.text)))));
     page.done.hidden = !state.model;
-    if (state.model) setText(page.named, t('made', { family: t(`family.${state.model.family}`), kilobytes: Math.round(state.model.bytes / 1000).toLocaleString() }));
+    if (state.model) setText(page.named, t('made', { family: t(`kind.${state.model.family}`), kilobytes: Math.round(state.model.bytes / 1000).toLocaleString() }));
   }
 
   function saying(t, last) {
@@ -129,9 +130,9 @@ export function mountTraining(root, host) {
       const bytes = state.bytes ?? new TextEncoder().encode(state.text);
       if (!state.sample && bytes.length > bounds.text.high) throw Object.assign(new Error(page.t('text.large', { bytes: bytes.length.toLocaleString(), ...shownBounds() })), { field: 'text' });
       const file = state.sample ? null : await sendFile(host.piece, bytes, config.piece_bytes);
-      const { sample, heads, strategy, minutes, name } = state;
+      const { sample, heads, kind, strategy, minutes, name } = state;
       state.phase = 'waiting';
-      host.train({ name, sample, file, heads, strategy, minutes });
+      host.train({ name, sample, file, heads, kind, strategy, minutes });
     } catch (error) {
       fail(error);
     }
@@ -187,13 +188,15 @@ export function mountTraining(root, host) {
     }
   }
 
+  function ownPrompt() {
+    const given = state.points.findLast((point) => point.sample)?.sample.prompt.replaceAll('\ufffd', '');
+    return given?.trim() ? given : 'The ';
+  }
+
   // The stage takes the model by a link, like anyone else's, and its first page is opened.
-  function use() {
-    const { model } = state;
-    const given = state.points.findLast((point) => point.sample)?.sample.prompt;
-    const prompt = given?.replaceAll('\ufffd', '').trim() ? given.replaceAll('\ufffd', '') : 'The ';
-    const drafts = model.family === 'none' ? 0 : (state.points.length ? headsOf(state.points) : 4) - 1;
-    const link = { prompt, model: model.name, drafter: model.family, num_draft_tokens: drafts, rule: 'match', temperature: 0, raw: true, max_new_tokens: 96 };
+  function use({ name, family }, prompt, heads, raw) {
+    const drafts = family === 'none' ? 0 : heads - 1;
+    const link = { prompt, model: name, drafter: family, num_draft_tokens: drafts, rule: 'match', temperature: 0, raw, max_new_tokens: 96 };
     location.hash = new URLSearchParams(link);
     document.querySelector('#pages [role="tab"]').click();
     setTimeout(() => stage?.querySelector('form.bar')?.requestSubmit(), 100); // after the stage has read the link
@@ -205,6 +208,7 @@ export function mountTraining(root, host) {
       if (line.ahead !== undefined) state.ahead = line.ahead;
       else if (line.event?.event === 'start') Object.assign(state, { phase: 'running', began: performance.now() });
       else if (line.event?.event === 'end') state.cut = !line.event.finished;
+      else if (line.event?.event === 'killed') Object.assign(state, { cut: true, problem: { message: page.t('killed') } });
       else if (line.event?.message) state.problem = { message: page.t('diverged', { message: line.event.message }) };
       else if (line.point) state.points.push(line.point);
       else if (line.error) fail(line.error);

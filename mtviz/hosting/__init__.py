@@ -6,7 +6,8 @@ Imported before torch, as ZeroGPU asks (`device`).
 from mtviz.hosting.device import Device, warm
 from mtviz.hosting.hall import Hall, View
 from mtviz.hosting.limits import Limits
+from mtviz.hosting.line import Line, LineFull
 from mtviz.hosting.logs import log_as_json
 from mtviz.hosting.web import Guard
 
-__all__ = ["Device", "Guard", "Hall", "Limits", "View", "log_as_json", "warm"]
+__all__ = ["Device", "Guard", "Hall", "Limits", "Line", "LineFull", "View", "log_as_json", "warm"]

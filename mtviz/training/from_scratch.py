@@ -68,11 +68,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     asked = _Stop()
     training.log({"event": "start", "step": training.step, "heads": given.heads, "train_bytes": len(text.train), "held_bytes": len(text.held)})
     diverged = None
+
+    def kept() -> None:
+        """The weights as they are used, beside each checkpoint: whoever ends this process finds the last good ones."""
+        save_joint(model, given.out / "model.safetensors", given.name, after_prompt)
+
     try:
-        training.run(stopped=asked)
+        training.run(stopped=asked, kept=kept)
     except Diverged as error:
         diverged = str(error)
-    save_joint(model, given.out / "model.safetensors", given.name, after_prompt)
+        kept()
     described = provenance(training, given.text) | {"held_out": training.evaluated()}
     (given.out / "provenance.json").write_text(json.dumps(described, indent=1) + "\n", encoding="utf-8")
     training.log({"event": "end", "step": training.step, "finished": training.progress >= 1, "message": diverged})

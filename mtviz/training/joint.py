@@ -107,9 +107,12 @@ class JointTraining:
         self.optimizer.load_state_dict(state["optimizer"])
         self.step, self.bytes, self.seconds = state["step"], state["bytes"], state["seconds"]
 
-    def run(self, evaluations: int = 20, save_every: int = 50, stopped: Callable[[], bool] = lambda: False) -> bool:
+    def run(
+        self, evaluations: int = 20, save_every: int = 20, stopped: Callable[[], bool] = lambda: False, kept: Callable[[], None] = lambda: None
+    ) -> bool:
         """Train until the budget is spent (True) or `stopped()` says so (False), with held-out figures and a sample at
-        `evaluations` equal shares of the budget. A checkpoint is written in every case.
+        `evaluations` equal shares of the budget. A checkpoint is written every `save_every` steps, and in every case at the end;
+        `kept` is called after each.
 
         Raises Diverged on a loss that is not finite, after going back to the last checkpoint.
         """
@@ -129,7 +132,9 @@ class JointTraining:
             self.log(record)
             if self.step % save_every == 0:
                 self.save()
+                kept()
         self.save()
+        kept()
         return self.progress >= 1
 
     def batch(self) -> Tensor:

@@ -1,7 +1,8 @@
 """The Measure page: race, cost of a pass, speed, quality, memory and claims, drawn by assets/measure in the browser.
 
 Everything on it is a recorded result of `assets/results` or `assets/atlas`, or was measured when the visitor asked for it.
-Live measurements stand in the hall's line like every run (`in_line`), so that nothing runs beside them.
+Live measurements stand in the hall's line like every run (`in_line`), so that nothing else is on the device. Those that train, or
+weigh a process's memory, run in one of their own and stand in the trainings' line (`beside`).
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ import re
 import time
 from contextlib import aclosing, closing
 from functools import cache
-from typing import Any, AsyncIterator, Iterator
+from typing import Any, AsyncIterator, Callable, Iterator
 
 import gradio as gr
 
-from mtviz.hosting import Hall, Limits
+from mtviz.hosting import Hall, Limits, Line, LineFull
 from mtviz.service import ASSETS, NoModel, Service, failure
 from mtviz.settings import CHOICES, SettingsError
+from mtviz.ui.train_section import BEAT, PATIENCE, STARTING, sample
 from mtviz.ui.watch import read_settings
 from mtviz.views import claims, stream
 from mtviz.views.stage import STAGE
@@ -27,13 +29,17 @@ from mtviz.views.stage import STAGE
 MEASURE = ASSETS / "measure"
 log = logging.getLogger("mtviz")
 LIVE_ROUNDS = 6  # of each length when a visitor asks for the cost of a pass
+SWEEPS, BESIDE = ("lengths", "thresholds"), ("memory", "footprint", "tradeoff")  # what may be measured again, and where
+SWEEP_PROMPTS, SWEEP_TOKENS = 2, 32
+TRADEOFF_TEXT = "docs"
+TRADEOFF_MINUTES = 0.3  # of processor time a model: with the weighing, four of them take about three minutes
 _MODULES = (
-    "plot", "rows", "source", "lanes", "outcome", "race", "cost", "lengths", "heat", "thresholds", "tradeoff", "memory", "claims", "measure",
+    "plot", "rows", "source", "again", "lanes", "outcome", "race", "cost", "lengths", "heat", "thresholds", "tradeoff", "memory", "claims", "measure",
 )  # fmt: skip
 _SCRIPTS = (*(STAGE / f"{name}.js" for name in ("dom", "strings", "utf8")), *(MEASURE / f"{name}.js" for name in _MODULES))
 
 
-def build(service: Service, hall: Hall) -> None:
+def build(service: Service, hall: Hall, line: Line) -> None:
     @cache  # read once, whatever the number of visitors
     def drawn() -> str:
         return json.dumps(recorded(service), ensure_ascii=False, allow_nan=False)
@@ -65,6 +71,22 @@ def build(service: Service, hall: Hall) -> None:
     racing = page.race(race, None, page, concurrency_limit=None, **quiet)
     page.costs(costs, None, page, concurrency_limit=None, **quiet)
     page.halt(None, None, None, cancels=[racing], **quiet)
+    for asked in SWEEPS + BESIDE:
+        running = getattr(page, asked)(_again(service, hall, line, asked), None, page, concurrency_limit=None, **quiet)
+        getattr(page, f"halt_{asked}")(None, None, None, cancels=[running], **quiet)
+
+
+def _again(service: Service, hall: Hall, line: Line, asked: str) -> Callable[[], AsyncIterator[str]]:
+    """What measures one part again when a visitor asks for it."""
+    sizes = _sizes(hall.limits)
+
+    async def again() -> AsyncIterator[str]:
+        told = in_line(hall, asked, service.sweep(asked, **sizes["sweep"])) if asked in SWEEPS else beside(service, line, asked, sizes["minutes"])
+        async with aclosing(told) as updates:
+            async for update in updates:
+                yield update
+
+    return again
 
 
 def recorded(service: Service) -> dict[str, Any]:
@@ -104,6 +126,45 @@ async def in_line(hall: Hall, asked: str, parts: Iterator[dict[str, Any]]) -> As
             yield _update(run, asked, view.text or stream.line({"kind": "waiting", "ahead": view.ahead}))
 
 
+async def beside(service: Service, line: Line, asked: str, minutes: float) -> AsyncIterator[str]:
+    """A live measurement in a process of its own, told as by `in_line`: {kind: "progress", seconds} while it runs, with what, done and
+    of where it says so. Leaving it early ends the process.
+
+    Args:
+        minutes: of processor time that each of the trade-off's models trains for.
+    """
+    run, seconds = _run(), STARTING + int(60 * PATIENCE * 10 * minutes)
+
+    def told(update: dict[str, Any]) -> str:
+        return _update(run, asked, stream.line(update))
+
+    try:
+        with line.place() as ahead:
+            while waiting := ahead():
+                yield told({"kind": "waiting", "ahead": waiting})
+                await asyncio.sleep(BEAT)
+            child, began = service.lab(asked, sample(TRADEOFF_TEXT), minutes, seconds), time.monotonic()
+            try:
+                while child.running and not child.overdue:
+                    yield told({"kind": "progress", "seconds": int(time.monotonic() - began), **child.progress()})
+                    await asyncio.sleep(BEAT)
+                message = f"Stopped after {seconds} seconds, which is as long as it may take here." if child.running else child.problem()
+                yield told(child.result or {"kind": "problem", "field": None, "message": message})
+            finally:
+                child.close()
+    except LineFull as error:
+        yield told({"kind": "problem", "field": None, "message": str(error), "code": "full", "waiting": error.waiting})
+    except OSError as error:
+        log.exception("a measurement did not start")
+        yield told({"kind": "problem", "field": None, "message": failure(error)})
+
+
+def _sizes(limits: Limits) -> dict[str, Any]:
+    """How small a measurement is that a visitor asks for: of a sweep, and minutes of each training."""
+    sweep = {"prompts": SWEEP_PROMPTS, "max_new_tokens": min(SWEEP_TOKENS, limits.max_new_tokens)}
+    return {"sweep": sweep, "minutes": min(TRADEOFF_MINUTES, limits.train_minutes / 10)}
+
+
 def _run() -> int:
     """A number that tells one answer from the next, though they say the same."""
     return time.time_ns() // 1_000_000
@@ -134,7 +195,10 @@ def _lines(parts: Iterator[dict[str, Any]], limits: Limits) -> Iterator[str]:
 
 
 def _config(limits: Limits) -> dict[str, Any]:
+    sizes = _sizes(limits)
     return {
+        "sweep": {"prompts": sizes["sweep"]["prompts"], "tokens": sizes["sweep"]["max_new_tokens"]},
+        "tradeoff": {"seconds": round(60 * sizes["minutes"])},
         "strings": json.loads((MEASURE / "strings.json").read_text(encoding="utf-8")),
         "bounds": {name: vars(bound) for name, bound in limits.bounds().items()},
         "drafters": [name for name in CHOICES["drafter"] if name != "none"],

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.middleware import Middleware
 
 import mtviz
-from mtviz.hosting import Device, Guard, Hall, Limits
+from mtviz.hosting import Device, Guard, Hall, Limits, Line
 from mtviz.service import Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.ui import heads_page, measure_page, train_section, try_page, watch
@@ -68,6 +68,7 @@ class Page(gr.Blocks):
 def build_ui(service: Service, limits: Limits = Limits(), hall: Hall | None = None) -> Page:
     """Without a `hall` of other devices, runs are computed on this machine."""
     hall = hall or Hall(Device(service, limits), limits, identity=service.identity)
+    line = Line(hall.limits.max_waiting)
     with Page(service, hall) as page:
         with gr.Tabs(elem_id="pages"):
             with gr.Tab("Watch 观看"):
@@ -76,9 +77,9 @@ def build_ui(service: Service, limits: Limits = Limits(), hall: Hall | None = No
                 try_page.build()
             with gr.Tab("Heads 预测头"):
                 heads_page.build(service, hall)
-                train_section.build(service, hall.limits)
+                train_section.build(service, hall.limits, line)
             with gr.Tab("Measure 测量"):
-                measure_page.build(service, hall)
+                measure_page.build(service, hall, line)
         gr.api(_decode_endpoint(hall), api_name="decode", concurrency_limit=None)
     return page
 

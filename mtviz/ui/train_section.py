@@ -1,7 +1,7 @@
 """Training on the Heads page: a text becomes a byte-level model with its heads, in a process of its own, while one watches.
 
-One training runs at a time; the others stand in line. Files come and go in pieces through the functions that the browser may
-call, since the host lets no uploads through.
+One training runs at a time; the others stand in line, with the measurements that need a process of their own. Files come and go
+in pieces through the functions that the browser may call, since the host lets no uploads through.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, AsyncIterator, Callable
 
 import gradio as gr
 
-from mtviz.hosting import Limits
+from mtviz.hosting import Limits, Line, LineFull
 from mtviz.service import ASSETS, Service
 from mtviz.settings import Bound, SettingsError
 from mtviz.views import stream
@@ -27,6 +27,7 @@ from mtviz.views.stage import STAGE
 TRAIN = ASSETS / "train_section"
 ROOT = ASSETS.parent
 SAMPLES = ("source", "docs", "chinese")
+FAMILIES = ("hierarchical", "parallel", "adaptive")  # the first is the one that is shipped
 STRATEGIES = ("plain", "weighted", "progressive")
 HEADS = Bound(1, 8, 1, integer=True)
 LEAST_BYTES, MOST_BYTES = 1_000, 1_000_000
@@ -40,8 +41,8 @@ PATIENCE = 5  # a training may take so many times its minutes on the clock, paus
 _SCRIPTS = (*(STAGE / f"{name}.js" for name in ("dom", "strings")), *(TRAIN / f"{name}.js" for name in ("pieces", "curves", "train")))
 
 
-def build(service: Service, limits: Limits) -> None:
-    bench = Bench(service, limits)
+def build(service: Service, limits: Limits, line: Line) -> None:
+    bench = Bench(service, limits, line)
 
     # Gradio passes one argument to a function that the browser calls.
     async def piece(asked: Any) -> dict[str, Any]:
@@ -79,17 +80,19 @@ def build(service: Service, limits: Limits) -> None:
 class Bench:
     """Where trainings stand in line, with the files that visitors sent for them."""
 
-    def __init__(self, service: Service, limits: Limits = Limits()) -> None:
-        self._service, self._limits = service, limits
+    def __init__(self, service: Service, limits: Limits, line: Line) -> None:
+        self._service, self._line = service, line
         self._minutes = Bound(0, limits.train_minutes, 0.5, low_open=True)
-        self._line: list[object] = []  # the first of it is training
         self._running: dict[str, Any] = {}  # by name, what Service.train gave
         self._files: dict[str, bytearray] = {}
 
     def config(self) -> dict[str, Any]:
+        shipped = json.loads((ASSETS / "bytes" / "bytes.provenance.json").read_text(encoding="utf-8"))
         return {
             "strings": json.loads((TRAIN / "strings.json").read_text(encoding="utf-8")),
             "samples": list(SAMPLES),
+            "kinds": list(FAMILIES),
+            "shipped": {"name": "bytes", "family": shipped["model"]["kind"], "heads": shipped["model"]["heads"], "minutes": shipped["schedule"]["minutes"]},
             "strategies": list(STRATEGIES),
             "bounds": {"heads": vars(HEADS), "minutes": vars(self._minutes), "text": {"low": LEAST_BYTES, "high": MOST_BYTES}},
             "piece_bytes": PIECE_BYTES,
@@ -100,29 +103,25 @@ class Bench:
         """The training that the browser asked for as growing text (`mtviz.views.stream`): how many are `ahead`, then points of the
         log, at last the `model` or an `error`. Leaving it early ends the training."""
         head = stream.line({"run": time.time_ns() // 1_000_000, "training": True})
-        if (waiting := len(self._line) - 1) >= self._limits.max_waiting:
-            yield head + stream.problem(None, f"{waiting} trainings are waiting, and the line is full. Try again later.", code="full", waiting=waiting)
-            return
-        place = object()
-        self._line.append(place)
         try:
-            text, heads, strategy, minutes, name = self._read(asked)
-            while ahead := self._line.index(place):
-                yield head + stream.line({"ahead": ahead})
-                await asyncio.sleep(BEAT)
-            child = self._service.train(text, heads, strategy, minutes, STARTING + 60 * PATIENCE * minutes)
-            self._running[name] = child
-            try:
-                async with aclosing(self._watch(child, head)) as updates:
-                    async for update in updates:
-                        yield update
-            finally:
-                self._running.pop(name, None)
-                child.close()
+            with self._line.place() as ahead:
+                name, minutes, chosen = self._read(asked)
+                while waiting := ahead():
+                    yield head + stream.line({"ahead": waiting})
+                    await asyncio.sleep(BEAT)
+                child = self._service.train(**chosen, minutes=minutes, wall_seconds=STARTING + 60 * PATIENCE * minutes)
+                self._running[name] = child
+                try:
+                    async with aclosing(self._watch(child, head)) as updates:
+                        async for update in updates:
+                            yield update
+                finally:
+                    self._running.pop(name, None)
+                    child.close()
         except SettingsError as error:
             yield head + stream.problem(error.field, str(error))
-        finally:
-            self._line.remove(place)
+        except LineFull as error:
+            yield head + stream.problem(None, str(error), code="full", waiting=error.waiting)
 
     async def _watch(self, child: Any, text: str) -> AsyncIterator[str]:
         points = 0
@@ -141,21 +140,24 @@ class Bench:
         if child.model is None:
             yield text + stream.problem(None, child.problem())
             return
+        if child.killed:
+            text += stream.line({"event": {"event": "killed"}})
         name, family = await asyncio.to_thread(self._service.add_model, child.model)
         yield text + stream.line({"model": {"name": name, "family": family, "bytes": child.model.stat().st_size}})
 
-    def _read(self, asked: Any) -> tuple[bytes, int, str, float, str]:
-        """What to train on and how. Raises SettingsError, naming the field and its bounds."""
+    def _read(self, asked: Any) -> tuple[str, float, dict[str, Any]]:
+        """Name and minutes of a training, and what else `Service.train` takes. Raises SettingsError, naming the field and its bounds."""
         asked = asked if isinstance(asked, dict) else {}
         heads = _number("heads", asked.get("heads"), HEADS)
         minutes = _number("minutes", asked.get("minutes"), self._minutes)
-        strategy = asked.get("strategy")
-        if strategy not in STRATEGIES:
-            raise SettingsError("strategy", f"must be one of {', '.join(STRATEGIES)}")
+        words = {name: asked.get(name) for name in ("kind", "strategy")}
+        for name, allowed in (("kind", FAMILIES), ("strategy", STRATEGIES)):
+            if words[name] not in allowed:
+                raise SettingsError(name, f"must be one of {', '.join(allowed)}")
         text = sample(asked["sample"]) if asked.get("sample") in SAMPLES else bytes(self._files.pop(str(asked.get("file")), b""))
         if not LEAST_BYTES <= len(text) <= MOST_BYTES:
             raise SettingsError("text", f"has {len(text):,} bytes; training takes {LEAST_BYTES:,} to {MOST_BYTES:,} bytes, a page of text or more")
-        return text, int(heads), strategy, float(minutes), _token(asked.get("name"))
+        return _token(asked.get("name")), float(minutes), {"text": text, "heads": int(heads), **words}
 
     def take_piece(self, asked: Any) -> dict[str, Any]:
         """One piece of a file: `file` is a token of the browser's own, `at` where the piece begins, `data` base64."""

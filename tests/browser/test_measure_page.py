@@ -71,6 +71,31 @@ def test_a_live_race_is_measured_and_replayed(measure):
     expect(form.get_by_role("button", name="Race", exact=True)).to_be_enabled()
 
 
+def test_the_memory_is_measured_again_in_a_process_of_its_own_beside_the_recorded_one(measure):
+    again = measure.locator("[data-asked=memory]")
+    again.get_by_role("button", name="Measure again here").click()
+    expect(again.get_by_role("button", name="Stop")).to_be_visible()
+    part = measure.locator("#measure-memory")
+    expect(part.locator("td.fresh")).to_have_count(2, timeout=180_000)
+    kept = json.loads((ASSETS / "results" / "memory.json").read_text(encoding="utf-8"))
+    for cell, recorded in zip(part.locator("td.fresh").all_text_contents(), kept["peak_bytes"].values()):
+        assert 0.5 < float(cell.removesuffix(" MB")) * 1e6 / recorded < 2
+    expect(part.locator(".origin[data-live=yes]")).to_have_text("measured just now")
+    expect(again.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+@pytest.mark.model
+def test_a_sweep_tells_its_size_and_its_progress_and_can_be_stopped(measure):
+    again = measure.locator("[data-asked=lengths]")
+    expect(again.locator(".note")).to_contain_text("9 ways × 2 prompts × 32 tokens")
+    go, status = again.get_by_role("button", name="Measure again here"), again.get_by_role("status")
+    go.click()
+    expect(status).to_contain_text("of 36", timeout=180_000)
+    again.get_by_role("button", name="Stop").click()
+    expect(status).to_have_text("Stopped.")
+    expect(go).to_be_enabled()
+
+
 def test_on_a_phone_nothing_goes_sideways_and_chinese_is_whole(measure, page):
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
