@@ -54,7 +54,7 @@ def is_whole(text: str) -> bool:
 def read(text: str) -> Trace:
     """The Trace that the lines tell. Raises `Refused` where they tell what went wrong."""
     trace: Any = {}
-    for event in map(json.loads, text.splitlines()):
+    for event in map(json.loads, filter(None, text.split("\n"))):  # `splitlines` would split inside of what a visitor wrote
         if "error" in event:
             raise Refused(event["error"])
         if "trace" in event:
