@@ -10,10 +10,11 @@ import time
 
 import pytest
 from fakes import ScriptedDrafter, ScriptedTrunk, prefix_law
+from uvicorn.config import LOGGING_CONFIG
 
 import mtviz.trunk
 from mtviz.hosting import Device, Hall, Limits
-from mtviz.hosting.logs import JsonLines
+from mtviz.hosting.logs import JsonLines, log_as_json
 from mtviz.service import Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.trace import validate
@@ -196,6 +197,12 @@ def test_a_failing_run_is_a_message_is_not_kept_and_the_next_one_works(caplog):
     assert "secret" not in written and "fail please" not in written
 
 
+def test_the_web_server_logs_in_the_same_manner(monkeypatch):
+    monkeypatch.setitem(LOGGING_CONFIG["formatters"], "default", {})
+    log_as_json()
+    assert LOGGING_CONFIG["formatters"]["default"] == {"()": JsonLines}
+
+
 def test_a_watcher_is_called_although_nothing_happens(monkeypatch):
     monkeypatch.setattr("mtviz.hosting.hall.BEAT", 0.01)
 
@@ -271,7 +278,8 @@ def run(service: Service, limits: Limits = Limits(), **settings):
 
 def test_the_lines_tell_the_whole_trace(service):
     seen = []
-    traces = (seen.append(trace) or trace for trace in service.decode("hello", Settings(drafter="lookup", max_new_tokens=12)))
+    lines_within = "one\u2028two\x85three\u2029four"  # line breaks to `splitlines`, and plain signs to JSON
+    traces = (seen.append(trace) or trace for trace in service.decode(lines_within, Settings(drafter="lookup", max_new_tokens=12)))
     told = stream.read("".join(stream.lines(traces)))
     assert validate(told) == seen[-1] and len(told["rounds"]) > 2
 

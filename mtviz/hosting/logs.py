@@ -27,6 +27,9 @@ class JsonLines(logging.Formatter):
 
 
 def log_as_json() -> None:
+    from uvicorn.config import LOGGING_CONFIG  # the web server has a handler of its own
+
+    LOGGING_CONFIG["formatters"]["default"] = {"()": JsonLines}
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
 from contextlib import aclosing
+from importlib.util import find_spec
 from typing import Any, AsyncIterator
 
 import gradio as gr
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from gradio.state_holder import SessionState, StateHolder
 from starlette.middleware import Middleware
 
 import mtviz
@@ -18,6 +24,7 @@ from mtviz.ui import heads_page, measure_page, train_section, try_page, watch
 from mtviz.views import stream
 from mtviz.views.stage import stage_style
 
+log = logging.getLogger("mtviz")
 # System fonts only: the page must look the same in a lecture hall without a network.
 _FONTS = ("system-ui", "PingFang SC", "Noto Sans SC", "Microsoft YaHei", "sans-serif")
 _THEME = gr.themes.Base(font=_FONTS, font_mono=("ui-monospace", "Consolas", "monospace"))
@@ -49,6 +56,16 @@ _OPEN_PAGE = """() => {
 }"""
 
 
+class _OneState(StateHolder):
+    """The page keeps nothing of a visitor, so that all have one state. Gradio makes one for each: it describes every component anew,
+    which took half of the time in which two hundred visitors were served, and keeps the last text of each."""
+
+    def __getitem__(self, session_id: str) -> SessionState:
+        if not self.session_data:
+            self.session_data[""] = SessionState(self.blocks)
+        return self.session_data[""]
+
+
 class Page(gr.Blocks):
     """The page, and the hall that its runs wait in."""
 
@@ -56,10 +73,31 @@ class Page(gr.Blocks):
         super().__init__(title="mtviz — multi-token decoding, round by round", analytics_enabled=False)
         self.service, self.hall = service, hall
 
+    @property
+    def state_holder(self) -> StateHolder:
+        return self._states
+
+    @state_holder.setter
+    def state_holder(self, states: StateHolder) -> None:
+        """Called by the app that serves the page, which makes the holder and has no way to be given another."""
+        states.__class__ = _OneState
+        self._states = states
+
     def validate_inputs(self, block_fn: Any, inputs: list[Any]) -> None:
         """As Gradio's, but what was sent is not written into the log."""
         if len(inputs) != len(block_fn.inputs):
             raise gr.Error(f"{len(block_fn.inputs)} values are needed; {len(inputs)} were sent", print_exception=False)
+
+    async def process_api(self, *given: Any, **named: Any) -> dict[str, Any]:
+        """As Gradio's, which prints what an event raises; its message may quote the visitor."""
+        try:
+            return await super().process_api(*given, **named)
+        except gr.Error as error:
+            error.print_exception = False
+            raise
+        except Exception as error:
+            log.exception("an event failed")
+            raise gr.Error("The request was not understood.", print_exception=False) from error
 
     def health(self) -> dict[str, Any]:
         return {**self.service.status(), **self.hall.counts(), "version": mtviz.__version__}
@@ -89,8 +127,7 @@ def launch(page: Page, **options: Any) -> Any:
     _set_queue(page)
     limits = page.hall.limits
     return page.launch(
-        **_look(), app_kwargs={"middleware": _middleware(page)}, max_threads=limits.max_visitors,
-        state_session_capacity=2 * limits.max_visitors, **options,
+        **_look(), app_kwargs={"middleware": _middleware(page), **_REFUSED}, max_threads=limits.max_visitors, **options,
     )  # fmt: skip
 
 
@@ -99,13 +136,21 @@ def mounted(service: Service, limits: Limits, hall: Hall) -> FastAPI:
     page = build_ui(service, limits, hall)
     _set_queue(page)
     app = FastAPI(middleware=_middleware(page), docs_url=None, redoc_url=None, openapi_url=None)
-    return gr.mount_gradio_app(app, page, path="/", **_look())
+    return gr.mount_gradio_app(app, page, path="/", app_kwargs={**_REFUSED}, **_look())
 
 
 def _look() -> dict[str, Any]:
     style = stage_style() + try_page.try_style() + measure_page.measure_style() + heads_page.heads_style() + train_section.train_style() + watch.PAGE_STYLE + _TABS_STYLE
     unused = {"ssr_mode": False, "run_history": False, "enable_monitoring": False, "footer_links": [], "max_file_size": "1b"}
     return {"theme": _THEME, "css": style, "js": _OPEN_PAGE, "show_error": False, **unused}
+
+
+async def _not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
+    """FastAPI's own answer repeats what was sent, and breaks where that is no number."""
+    return JSONResponse({"detail": "The request was not understood"}, 422)
+
+
+_REFUSED = {"exception_handlers": {RequestValidationError: _not_understood}}
 
 
 def _middleware(page: Page) -> list[Middleware]:
@@ -116,6 +161,8 @@ def _set_queue(page: Page) -> None:
     # Runs wait in the hall, which knows equal ones and how many are ahead; Gradio's queue only hands visitors through.
     page.max_threads = page.hall.limits.max_visitors
     os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")  # else a table of all events is made after each
+    if find_spec("matplotlib") is None:
+        sys.modules["matplotlib"] = None  # Gradio imports it twice at every update, and each time looks all over the disk for it
     page.queue(max_size=page.hall.limits.max_visitors, status_update_rate=1, api_open=False, default_concurrency_limit=None)
 
 

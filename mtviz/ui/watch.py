@@ -39,10 +39,9 @@ def build(service: Service, hall: Hall) -> None:
     texts: dict[str, str] = {}
 
     async def recorded(name: str) -> str:
-        known = service.preset(name)["name"]
-        if known not in texts:  # read once, whatever the number of visitors
-            texts[known] = dumps(service.recorded(known))
-        return texts[known]
+        if name not in texts:  # read once, whatever the number of visitors
+            texts[name] = dumps(service.recorded(name))
+        return texts[name]
 
     async def atlas(name: str) -> str:
         return await asyncio.to_thread(service.atlas, name)
@@ -69,7 +68,8 @@ def build(service: Service, hall: Hall) -> None:
                 yield update
 
     quiet: dict[str, Any] = {"show_progress": "hidden", "api_visibility": "private", "api_name": "stage"}  # "decode" is the public endpoint
-    running = stage.decode(decode, None, [stage, chart], concurrency_limit=None, **quiet)
+    # What is sent is ready as it is; postprocessing would take a thread for every visitor's every update.
+    running = stage.decode(decode, None, [stage, chart], concurrency_limit=None, postprocess=False, **quiet)
     stage.halt(None, None, None, cancels=[running], **quiet)
 
 
@@ -90,20 +90,23 @@ def _config(service: Service, limits: Limits, first: Trace) -> dict[str, Any]:
 
 
 async def run(hall: Hall, request: Any) -> AsyncIterator[tuple[str, Any]]:
-    """The stage's text so far, one update a round at most, and the chart with the last one. What goes wrong is a line of its own."""
+    """The stage's text so far, one update a round at most, and the chart with the last one. What goes wrong is a line of its own.
+
+    Until then there is no chart, which is None: Gradio would make a component anew, for every visitor, to skip it.
+    """
     head = {"run": time.time_ns() // 1_000_000, "busy": True}
     try:
         settings = read_settings(request)
     except SettingsError as error:
-        yield stream.line(head) + stream.problem(error.field, str(error)), gr.skip()
+        yield stream.line(head) + stream.problem(error.field, str(error)), None
         return
     async with aclosing(hall.watch(request.get("prompt"), settings)) as views:
         async for view in views:
             if not view.text:
-                yield stream.line({**head, "ahead": view.ahead}), gr.skip()
+                yield stream.line({**head, "ahead": view.ahead}), None
             else:
                 start = stream.line({**head, "source": "kept" if view.kept else "live"})
-                yield start + view.text, _chart(view.text) if view.done else gr.skip()
+                yield start + view.text, _chart(view.text) if view.done else None
 
 
 def read_settings(request: Any) -> Settings:
@@ -114,8 +117,8 @@ def read_settings(request: Any) -> Settings:
 
 
 @lru_cache(maxsize=8)  # a whole class is shown the same run
-def _chart(text: str) -> Any:
+def _chart(text: str) -> dict[str, Any] | None:
     try:
-        return PlotData(type="plotly", plot=acceptance_by_position(stream.read(text)).to_json())
+        return PlotData(type="plotly", plot=acceptance_by_position(stream.read(text)).to_json()).model_dump()
     except stream.Refused:
-        return gr.skip()
+        return None

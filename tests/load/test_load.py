@@ -67,11 +67,12 @@ def test_field_F27_those_who_leave_free_the_device(page):
     assert page.hall.counts()["running"] == page.hall.counts()["waiting"] == 0
 
 
-def test_runs_leave_no_thread_and_no_connection_behind(page):
+def test_runs_leave_no_thread_and_no_text_behind(page):
     play(page, lambda hall, http: scenes.many_runs(hall, http, 4, asked("warm", max_new_tokens=2)))
     before = threading.active_count()
     play(page, lambda hall, http: scenes.many_runs(hall, http, 12, asked("again", max_new_tokens=2)))
     assert threading.active_count() <= before + 1
+    assert len(page.state_holder.session_data) == 1  # in which Gradio keeps what it sent last
 
 
 def test_hostile_calls_get_no_traceback_and_change_nothing_for_others(page, capfd):
@@ -89,6 +90,19 @@ def test_the_api_gives_the_trace_and_names_what_is_wrong(page):
     for arguments, message in (({"max_new_tokens": 401}, "max_new_tokens: must be at most 400 here"), ({"rule": "luck"}, "rule: must be one of")):
         with pytest.raises(Exception, match=message):
             client.predict("hello", **arguments, api_name="/decode")
+
+
+def test_what_nobody_foresaw_is_a_message_and_no_word_of_the_visitor_is_printed(page, monkeypatch, capfd):
+    async def broken(prompt, settings):
+        raise RuntimeError(f"secret: {prompt}")
+        yield
+
+    monkeypatch.setattr(page.hall, "watch", broken)
+    with pytest.raises(Exception, match="^The request was not understood.$"):
+        Client(page.url, verbose=False).predict("mine alone", api_name="/decode")
+    answer = httpx.post(page.url + "gradio_api/queue/join", content=b'[NaN, "mine alone"]', headers={"content-type": "application/json"})
+    assert answer.status_code == 422 and answer.json() == {"detail": "The request was not understood"}
+    assert "mine alone" not in "".join(capfd.readouterr())
 
 
 # --- the web's edge ------------------------------------------------------------------------------------------------
