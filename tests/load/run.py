@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,13 @@ SCENES = ("preset", "prompts", "leavers", "leaks", "fuzz")
 class Server:
     """The app as a process, and what it holds of its machine."""
 
-    def __init__(self, trunk: str, log: Path):
+    def __init__(self, trunk: str, pass_seconds: float, log: Path):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         self.url, self.log = f"http://127.0.0.1:{port}/", log
         with log.open("wb") as output:
-            command = [sys.executable, str(HERE / "server.py"), str(port), trunk]
+            command = [sys.executable, str(HERE / "server.py"), str(port), trunk, str(pass_seconds)]
             self.process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, env={**os.environ, "PYTHONPATH": str(ROOT)})
         deadline = time.monotonic() + 180
         while time.monotonic() < deadline and self.process.poll() is None:
@@ -63,6 +64,15 @@ class Server:
     def runs(self) -> int:
         """Computations so far, by the log."""
         return sum('"event": "run"' in line for line in self.log.read_text().splitlines())
+
+    def exceptions(self) -> Counter[str]:
+        """Exceptions that nobody handled so far, by the log."""
+        return Counter(re.findall(r'"exception": "(\w+)"', self.log.read_text()))
+
+    def seconds(self) -> float:
+        """Of processor time so far: unlike the time on the clock, about the same on a busy machine."""
+        times = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+        return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         self.process.terminate()
@@ -87,11 +97,11 @@ async def play(server: Server, names: list[str], runs: int, calls: int) -> list[
         hall = await visitors.Hall.at(http, server.url)
         await scenes.many_runs(hall, http, 2, asked("warm", max_new_tokens=4))
         if "preset" in names:
-            before = server.runs()
+            before, spent = server.runs(), server.seconds()
             preset = json.loads((ROOT / "assets" / "presets.json").read_text(encoding="utf-8"))[0]
             seen = await scenes.one_preset(hall, http, 200, asked(preset["prompt"], **preset["settings"]))
             row("200 visitors press Decode on one preset", f"{seen.served} served by {server.runs() - before} computation; the first after "
-                f"{seen.first_result:.1f} s, the last {seen.last_after_first:.1f} s later")  # fmt: skip
+                f"{seen.first_result:.1f} s, the last {seen.last_after_first:.1f} s later; {server.seconds() - spent:.1f} s of one core in all")  # fmt: skip
         if "prompts" in names:
             began = server.holds()
             seen = await scenes.different_prompts(hall, http, [asked(f"Tell me about the number {i}.") for i in range(30)])
@@ -117,7 +127,7 @@ async def play(server: Server, names: list[str], runs: int, calls: int) -> list[
             (visit,) = await visitors.all_at_once(hall, http, [asked("After the storm")])
             statuses = ", ".join(f"{count}× {status}" for status, count in sorted(storm.statuses.items()))
             row(f"{calls} hostile calls", f"{storm.answered} answered ({statuses}), {storm.hung} hung, {len(storm.tracebacks)} with a traceback; "
-                f"the next visitor was {'served' if visit.served else 'NOT served'}")  # fmt: skip
+                f"unhandled on the server: {dict(server.exceptions()) or 'nothing'}; the next visitor was {'served' if visit.served else 'NOT served'}")  # fmt: skip
             print(*storm.tracebacks[:3], sep="\n")
     return rows
 
@@ -139,10 +149,11 @@ def main() -> None:
     parser.add_argument("--scenes", nargs="+", choices=SCENES, default=list(SCENES))
     parser.add_argument("--runs", type=int, default=500, help="runs of the scene `leaks`")
     parser.add_argument("--calls", type=int, default=2000, help="calls of the scene `fuzz`")
+    parser.add_argument("--pass-ms", type=float, default=20, help="milliseconds of a scripted pass")
     parser.add_argument("--log", type=Path, default=Path("/tmp/mtviz-load.log"))
     parser.add_argument("--write", action="store_true", help="into docs/hosting.md")
     arguments = parser.parse_args()
-    server = Server(arguments.trunk, arguments.log)
+    server = Server(arguments.trunk, arguments.pass_ms / 1000, arguments.log)
     try:
         rows = asyncio.run(play(server, arguments.scenes, arguments.runs, arguments.calls))
     finally:

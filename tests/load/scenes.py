@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
@@ -86,9 +87,9 @@ class Storm:
 
 
 async def fuzz(http: httpx.AsyncClient, url: str, count: int, seconds: float = 60.0) -> Storm:
-    """`count` hostile requests, eight at a time. What an accepted call comes to is read as well."""
-    storm, left = Storm(), hostile.requests(count)
+    """`count` hostile requests, eight at a time. What an accepted call comes to is read as well, to its end."""
     base = url.rstrip("/")
+    storm, left = Storm(), hostile.requests(hostile.Doors.of((await http.get(f"{base}/config")).json()), count)
 
     async def judge(answer: httpx.Response) -> None:
         storm.statuses[answer.status_code] = storm.statuses.get(answer.status_code, 0) + 1
@@ -100,6 +101,8 @@ async def fuzz(http: httpx.AsyncClient, url: str, count: int, seconds: float = 6
         await judge(answer)
         if answer.status_code == 200 and path == "gradio_api/call/decode":
             await judge(await http.get(f"{base}/{path}/{answer.json()['event_id']}"))
+        if answer.status_code == 200 and path == "gradio_api/queue/join":
+            await judge(await http.get(f"{base}/gradio_api/queue/data", params={"session_hash": json.loads(body or b"")["session_hash"]}))
 
     async def stranger() -> None:
         for request in left:

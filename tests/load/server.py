@@ -1,6 +1,6 @@
 """The app to be loaded: the real page and hall, on the real model or on a scripted one whose passes take a given time.
 
-    python tests/load/server.py PORT scripted|real
+    python tests/load/server.py PORT scripted|real [SECONDS OF A SCRIPTED PASS]
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def scripted_service(pass_seconds: float = PASS_SECONDS) -> Service:
     return service
 
 
-def main(port: int, trunk: str) -> None:
+def main(port: int, trunk: str, pass_seconds: float) -> None:
     hosting.log_as_json()
-    service = scripted_service() if trunk == "scripted" else Service()
+    service = scripted_service(pass_seconds) if trunk == "scripted" else Service()
     service.load()
     launch(build_ui(service, hosting.Limits.from_environment()), server_name="127.0.0.1", server_port=port, quiet=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    main(int(sys.argv[1]), sys.argv[2], float(sys.argv[3]) if len(sys.argv) > 3 else PASS_SECONDS)
