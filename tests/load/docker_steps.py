@@ -1,4 +1,4 @@
-"""The steps of the Dockerfile without Docker: python tests/load/docker_steps.py [--keep DIR]
+"""The steps of the Dockerfile without Docker: python tests/load/docker_steps.py [--keep DIR] [--wheels DIR]
 
 An empty directory is the root, a fresh virtual environment its Python, and nothing of this shell's environment is passed on. What
 .dockerignore leaves out is not copied. At the end the app is started as CMD says, and asked as HEALTHCHECK says.
@@ -63,7 +63,7 @@ class CleanRoot:
         return sum(path.stat().st_size for path in self.home.rglob("*") if path.is_file() and not path.is_symlink())
 
 
-def build(home: Path, port: int) -> None:
+def build(home: Path, port: int, wheels: Path | None) -> None:
     root = CleanRoot(home)
     command, probe = [], ""
     for name, rest in instructions((ROOT / "Dockerfile").read_text(encoding="utf-8")):
@@ -73,7 +73,7 @@ def build(home: Path, port: int) -> None:
         elif name == "COPY":
             root.copy(rest)
         elif name == "RUN" and not rest.startswith("useradd"):
-            root.run(rest)
+            root.run(re.sub(r"--extra-index-url \S+", f"--find-links {wheels}", rest) if wheels else rest)
         elif name == "CMD":
             command = json.loads(rest)
         elif name == "HEALTHCHECK":
@@ -97,13 +97,14 @@ def build(home: Path, port: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keep", type=Path, metavar="DIR", help="an empty directory to build in, and to leave there")
+    parser.add_argument("--wheels", type=Path, metavar="DIR", help="has the wheel of torch, where PyTorch's own index is out of reach")
     parser.add_argument("--port", type=int, default=int(os.environ.get("GRADIO_SERVER_PORT", 7861)))
     arguments = parser.parse_args()
     if arguments.keep:
-        build(arguments.keep, arguments.port)
+        build(arguments.keep, arguments.port, arguments.wheels)
         return
     with tempfile.TemporaryDirectory() as home:
-        build(Path(home), arguments.port)
+        build(Path(home), arguments.port, arguments.wheels)
 
 
 if __name__ == "__main__":
