@@ -37,7 +37,7 @@ export function createAgain(t, { asked, takes, actions, memory, draw }) {
   }
 
   return {
-    root: h('div', { class: 'measure-again', 'data-asked': asked }, h('div', { class: 'head-line' }, h('p', { class: 'note' }, takes), go, stop), status),
+    root: h('div', { class: 'measure-again', 'data-asked': asked }, h('div', { class: 'ask' }, go, stop, h('p', { class: 'note' }, takes)), status),
     show(update) {
       if (update.asked !== asked || !memory.busy) return; // what comes after a stop is late
       setText(status, saying(update));

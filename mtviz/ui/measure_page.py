@@ -31,7 +31,7 @@ log = logging.getLogger("mtviz")
 LIVE_ROUNDS = 6  # of each length when a visitor asks for the cost of a pass
 SWEEPS, BESIDE = ("lengths", "thresholds"), ("memory", "footprint", "tradeoff")  # what may be measured again, and where
 SWEEP_PROMPTS, SWEEP_TOKENS = 2, 32
-TRADEOFF_TEXT = "docs"
+TRADEOFF_TEXT = "source"
 TRADEOFF_MINUTES = 0.3  # of processor time a model: with the weighing, four of them take about three minutes
 _MODULES = (
     "plot", "rows", "source", "again", "lanes", "outcome", "race", "cost", "lengths", "heat", "thresholds", "tradeoff", "memory", "claims", "measure",
