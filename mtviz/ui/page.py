@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import sys
 from contextlib import aclosing
-from importlib.util import find_spec
 from typing import Any, AsyncIterator
 
 import gradio as gr
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
-from gradio.state_holder import SessionState, StateHolder
+from fastapi import FastAPI
 from starlette.middleware import Middleware
 
-import mtviz
 from mtviz.hosting import Device, Guard, Hall, Limits, Line
 from mtviz.service import Service
 from mtviz.settings import Settings, SettingsError
 from mtviz.ui import heads_page, measure_page, train_section, try_page, watch
+from mtviz.ui.blocks import REFUSED, Page
 from mtviz.views import stream
 from mtviz.views.stage import stage_style
 
-log = logging.getLogger("mtviz")
 # System fonts only: the page must look the same in a lecture hall without a network.
 _FONTS = ("system-ui", "PingFang SC", "Noto Sans SC", "Microsoft YaHei", "sans-serif")
 _THEME = gr.themes.Base(font=_FONTS, font_mono=("ui-monospace", "Consolas", "monospace"))
@@ -56,53 +48,6 @@ _OPEN_PAGE = """() => {
 }"""
 
 
-class _OneState(StateHolder):
-    """The page keeps nothing of a visitor, so that all have one state. Gradio makes one for each: it describes every component anew,
-    which took half of the time in which two hundred visitors were served, and keeps the last text of each."""
-
-    def __getitem__(self, session_id: str) -> SessionState:
-        if not self.session_data:
-            self.session_data[""] = SessionState(self.blocks)
-        return self.session_data[""]
-
-
-class Page(gr.Blocks):
-    """The page, and the hall that its runs wait in."""
-
-    def __init__(self, service: Service, hall: Hall):
-        super().__init__(title="mtviz — multi-token decoding, round by round", analytics_enabled=False)
-        self.service, self.hall = service, hall
-
-    @property
-    def state_holder(self) -> StateHolder:
-        return self._states
-
-    @state_holder.setter
-    def state_holder(self, states: StateHolder) -> None:
-        """Called by the app that serves the page, which makes the holder and has no way to be given another."""
-        states.__class__ = _OneState
-        self._states = states
-
-    def validate_inputs(self, block_fn: Any, inputs: list[Any]) -> None:
-        """As Gradio's, but what was sent is not written into the log."""
-        if len(inputs) != len(block_fn.inputs):
-            raise gr.Error(f"{len(block_fn.inputs)} values are needed; {len(inputs)} were sent", print_exception=False)
-
-    async def process_api(self, *given: Any, **named: Any) -> dict[str, Any]:
-        """As Gradio's, which prints what an event raises; its message may quote the visitor."""
-        try:
-            return await super().process_api(*given, **named)
-        except gr.Error as error:
-            error.print_exception = False
-            raise
-        except Exception as error:
-            log.exception("an event failed")
-            raise gr.Error("The request was not understood.", print_exception=False) from error
-
-    def health(self) -> dict[str, Any]:
-        return {**self.service.status(), **self.hall.counts(), "version": mtviz.__version__}
-
-
 def build_ui(service: Service, limits: Limits = Limits(), hall: Hall | None = None) -> Page:
     """Without a `hall` of other devices, runs are computed on this machine."""
     hall = hall or Hall(Device(service, limits), limits, identity=service.identity)
@@ -124,19 +69,16 @@ def build_ui(service: Service, limits: Limits = Limits(), hall: Hall | None = No
 
 def launch(page: Page, **options: Any) -> Any:
     """Start the page; `options` go to Gradio's `launch`, whose result is returned."""
-    _set_queue(page)
-    limits = page.hall.limits
-    return page.launch(
-        **_look(), app_kwargs={"middleware": _middleware(page), **_REFUSED}, max_threads=limits.max_visitors, **options,
-    )  # fmt: skip
+    page.set_queue()
+    return page.launch(**_look(), app_kwargs={"middleware": _middleware(page), **REFUSED}, max_threads=page.hall.limits.max_visitors, **options)
 
 
 def mounted(service: Service, limits: Limits, hall: Hall) -> FastAPI:
     """The page as an ASGI application, for a server of one's own."""
     page = build_ui(service, limits, hall)
-    _set_queue(page)
+    page.set_queue()
     app = FastAPI(middleware=_middleware(page), docs_url=None, redoc_url=None, openapi_url=None)
-    return gr.mount_gradio_app(app, page, path="/", app_kwargs={**_REFUSED}, **_look())
+    return gr.mount_gradio_app(app, page, path="/", app_kwargs={**REFUSED}, **_look())
 
 
 def _look() -> dict[str, Any]:
@@ -145,25 +87,8 @@ def _look() -> dict[str, Any]:
     return {"theme": _THEME, "css": style, "js": _OPEN_PAGE, "show_error": False, **unused}
 
 
-async def _not_understood(request: Request, error: RequestValidationError) -> JSONResponse:
-    """FastAPI's own answer repeats what was sent, and breaks where that is no number."""
-    return JSONResponse({"detail": "The request was not understood"}, 422)
-
-
-_REFUSED = {"exception_handlers": {RequestValidationError: _not_understood}}
-
-
 def _middleware(page: Page) -> list[Middleware]:
     return [Middleware(Guard, limits=page.hall.limits, health=page.health)]
-
-
-def _set_queue(page: Page) -> None:
-    # Runs wait in the hall, which knows equal ones and how many are ahead; Gradio's queue only hands visitors through.
-    page.max_threads = page.hall.limits.max_visitors
-    os.environ.setdefault("GRADIO_ANALYTICS_CACHE_FREQUENCY", "1000000000")  # else a table of all events is made after each
-    if find_spec("matplotlib") is None:
-        sys.modules["matplotlib"] = None  # Gradio imports it twice at every update, and each time looks all over the disk for it
-    page.queue(max_size=page.hall.limits.max_visitors, status_update_rate=1, api_open=False, default_concurrency_limit=None)
 
 
 def _decode_endpoint(hall: Hall):
