@@ -176,7 +176,9 @@ def _serve_on_ray(replicas: int) -> int:
     from mtviz.service import Service
     from mtviz.ui import mounted
 
-    make_service = partial(Service, model=os.environ.get("MTVIZ_MODEL"), dtype=os.environ.get("MTVIZ_DTYPE", "bfloat16"))
+    given = os.environ.get
+    heads = Path(directory) if (directory := given("MTVIZ_HEADS")) else None
+    make_service = partial(Service, model=given("MTVIZ_MODEL"), dtype=given("MTVIZ_DTYPE", "bfloat16"), heads=heads)
     host, port = os.environ.get("GRADIO_SERVER_NAME", "127.0.0.1"), int(os.environ.get("GRADIO_SERVER_PORT", 7860))
     try:
         app = ray_serve.application(make_service, mounted, Limits.from_environment(), replicas)
