@@ -132,7 +132,7 @@ def _race(arguments: argparse.Namespace) -> int:
 
 
 def _add_record(parser: argparse.ArgumentParser) -> None:
-    parser.description = "Record presets with the weights of today: each one's trace, and the atlas of those that have one. What a stopped run has made of an atlas is kept."
+    parser.description = "Record presets with the weights of today: each one's trace and its other runs, and the atlas of those that have one. What a stopped run has made of an atlas is kept."
     parser.add_argument("presets", nargs="*", metavar="NAME", help="a preset (default: all)")
     parser.add_argument("--traces-only", action="store_true", help="no atlases")
     parser.add_argument("--out", type=Path, metavar="DIR", help="directory with traces/ and atlas/ (default: the page's own)")
@@ -141,16 +141,19 @@ def _add_record(parser: argparse.ArgumentParser) -> None:
 
 def _record(arguments: argparse.Namespace) -> int:
     from mtviz.evaluation import atlas
-    from mtviz.service import ASSETS, NoModel, Service
+    from mtviz.atlas import stripped
+    from mtviz.service import ASSETS, NoModel, Service, runs
 
     service, out = Service(), arguments.out or ASSETS
     try:
         presets = [service.preset(name) for name in arguments.presets] or service.presets()
         (out / "traces").mkdir(parents=True, exist_ok=True)
         for preset in presets:
-            trace = atlas.run(service.decode, preset["prompt"], Settings.from_mapping(preset["settings"]))
-            (out / "traces" / f"{preset['name']}.json").write_text(dumps(trace) + "\n", encoding="utf-8")
-            print(f"{preset['name']}: {len(trace['rounds'])} rounds, {trace['seconds']['total']:.1f} s", flush=True)
+            for name, settings in runs(preset).items():
+                trace = atlas.run(service.decode, preset["prompt"], settings)
+                kept = trace if name == preset["name"] else stripped(trace)
+                (out / "traces" / f"{name}.json").write_text(dumps(kept) + "\n", encoding="utf-8")
+                print(f"{name}: {len(trace['rounds'])} rounds, {trace['seconds']['total']:.1f} s", flush=True)
         for preset in presets if not arguments.traces_only else []:
             if preset.get("atlas") == preset["name"]:
                 print(atlas.record(preset, service.decode, out / "atlas", f"python -m mtviz record {preset['name']}"), flush=True)

@@ -11,6 +11,7 @@ import { createGlossary } from './glossary.js';
 import { createGuide } from './guide.js';
 import { createMeters } from './meters.js';
 import { createMicroscope } from './microscope.js';
+import { createOthers } from './others.js';
 import { createPlayer } from './player.js';
 import { createRail } from './rail.js';
 import { createRun, extendRun, locate, placeIn, reJudged } from './run.js';
@@ -65,7 +66,7 @@ export function buildStage(root, host, fail, kept) {
     glossary: () => glossary.open(),
     language() {
       remember('language', language === 'en' ? 'zh' : 'en');
-      host.rebuild({ status: known }, { run, source, at: player.t, busy, link, preset: atlas.preset, ...knobs });
+      host.rebuild({ status: known }, { run, source, at: player.t, busy, link, preset: atlas.preset, other: others.at, ...knobs });
     },
   });
   const bar = createBar(t, {
@@ -75,6 +76,7 @@ export function buildStage(root, host, fail, kept) {
   const sentence = createSentence(t);
   const atlas = createAtlas(t, { knobs, load: host.loadAtlas, still: () => calm.matches, changed: () => knobsMoved && retune() });
   sentence.box.append(atlas.whole.root);
+  const others = createOthers(t, config.defaults, openOther);
   const tally = createTally(t, (kinds) => strip.light(kinds));
   const columns = createColumns(t, inspect);
   const microscope = createMicroscope(t);
@@ -95,7 +97,7 @@ export function buildStage(root, host, fail, kept) {
   root.replaceChildren(
     h('div', { class: 'top' }, headline, status), bar.root, error,
     h('div', { class: 'story' }, sentence.box, tally.root),
-    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, guide.line, badge, atlas.hold),
+    h('div', { class: 'now' }, h('ol', { class: 'phases', 'aria-label': t('phase.label') }, ...phases), caption, guide.line, h('div', { class: 'origin' }, badge, others.list, atlas.hold)),
     h('div', { class: 'board' }, rail.root, h('div', { class: 'field' }, brace.root, columns.root)),
     meters.root, transport.root, live, microscope.panel, glossary.panel);
   glossary.watch(root, leaving.signal);
@@ -152,10 +154,10 @@ export function buildStage(root, host, fail, kept) {
     return stillOf(t, whatIf ?? pass, before, whatIf ? `${placeOf(pass)} · ${t('whatif.badge')}` : placeOf(pass));
   }
 
-  // Half as large again, where the screen is high enough for the whole stage.
+  // Half as large again, where the screen is large enough for the whole stage.
   function lecture() {
     const on = root.classList.toggle('lecture');
-    setVar(root, '--zoom', on ? clamp(screen.height / 640, 1.15, 1.5) : 1);
+    setVar(root, '--zoom', on ? clamp(Math.min(screen.height / 640, screen.width / 1024), 1, 1.5) : 1);
     if (on) root.requestFullscreen?.().catch(() => {}); // larger type alone, where that is forbidden
     else if (document.fullscreenElement) document.exitFullscreen();
     relayOut();
@@ -201,7 +203,7 @@ export function buildStage(root, host, fail, kept) {
     const trace = busy ? null : atlas.pick();
     if (trace) {
       const [before, at] = [run, player.t];
-      begin(run.key, trace, 'recorded');
+      begin(run.key, trace, 'recorded', !calm.matches);
       player.t = placeIn(run, before, at);
       atlas.show(run);
       setText(live, `${atlas.label}. ${atlas.whole.note}`);
@@ -214,14 +216,14 @@ export function buildStage(root, host, fail, kept) {
     return atlas.label !== null && !player.playing && !whatIf;
   }
 
-  function begin(key, trace, from) {
+  function begin(key, trace, from, morph = false) {
     run = createRun(key, trace);
     source = from;
-    if (from !== 'recorded') atlas.open(null, null);
+    if (from !== 'recorded') onStage(null, null);
     player.waiting = from === 'live' && trace.finish_reason === null;
     sentence.begin(run);
     tally.begin(run);
-    strip.begin(run);
+    strip.begin(run, morph);
     player.run = run;
     player.t = 0;
   }
@@ -229,8 +231,22 @@ export function buildStage(root, host, fail, kept) {
   async function openPreset(name) {
     guide.did('own');
     const trace = await host.loadPreset(name);
-    atlas.open(config.presets.find((preset) => preset.name === name), trace);
+    onStage(config.presets.find((preset) => preset.name === name), trace);
     start(`recorded ${name}`, trace, 'recorded');
+  }
+
+  function onStage(preset, own, other = 0) {
+    atlas.open(preset, own);
+    others.open(preset, other);
+  }
+
+  // Another recorded run of the preset on the stage, halted where this one is.
+  async function openOther(name) {
+    const trace = await host.loadPreset(name);
+    const [before, at] = [run, player.t];
+    knobs.load(trace.prompt.text, trace.settings);
+    begin(`recorded ${name}`, trace, 'recorded', !calm.matches);
+    player.seek(placeIn(run, before, at));
   }
 
   // A stored run: its settings go to the knobs, and it plays from its start. A live one, which would take the stage back
@@ -331,7 +347,13 @@ export function buildStage(root, host, fail, kept) {
     strip.redraw();
     player.show();
   }
-  const sizes = new ResizeObserver(relayOut);
+  // A caption of another length changes the height alone, and the strip need not be drawn anew.
+  let wide = 0;
+  const sizes = new ResizeObserver(() => {
+    if (wide === root.clientWidth) return flight.forget();
+    wide = root.clientWidth;
+    relayOut();
+  });
   sizes.observe(root);
   const themes = new MutationObserver(relayOut);
   for (const element of [document.documentElement, document.body]) themes.observe(element, { attributes: true, attributeFilter: ['class'] });
@@ -348,6 +370,7 @@ export function buildStage(root, host, fail, kept) {
     else if (preset) openPreset(preset.name);
     else if (event.key === 'l') lecture();
     else if (event.key === 'g') glossary.open();
+    else if (event.key === 'o') others.next();
     else if (transport.key(event)) event.preventDefault();
   }, { signal: leaving.signal });
   root.addEventListener('keydown', atlas.key, { signal: leaving.signal });
@@ -367,7 +390,7 @@ export function buildStage(root, host, fail, kept) {
     knobs.load(kept.prompt, kept.settings);
     knobsMoved = true;
     begin(kept.run.key, kept.run.trace, kept.source);
-    atlas.open(kept.preset, kept.run.trace);
+    onStage(kept.preset, kept.run.trace, kept.other);
     setBusy(kept.busy);
     player.seek(kept.at);
     guide.restore();
@@ -375,7 +398,7 @@ export function buildStage(root, host, fail, kept) {
   } else if (config.first) {
     knobs.load(config.first.prompt.text, config.first.settings);
     begin('first', config.first, 'recorded');
-    atlas.open(config.presets[0], config.first);
+    onStage(config.presets[0], config.first);
     openLink();
     guide.open(Boolean(link));
   } else {
