@@ -1,6 +1,7 @@
 // The film strip: a column of squares for each pass, what it emitted standing solid from the ground up. One canvas, and new
 // passes are added to what is drawn.
 
+import { MORPH } from './time.js';
 import { clamp, h, scaleOf, setVar } from './dom.js';
 
 const WIDEST = 24;
@@ -8,9 +9,10 @@ const FIRST_CAPACITY = 44;
 
 export function createStrip(t, { seek, colours }) {
   const canvas = h('canvas', { 'aria-hidden': 'true' });
+  const before = h('canvas', { class: 'before', 'aria-hidden': 'true', hidden: true });
   const veil = h('div', { class: 'strip-veil' });
   const head = h('div', { class: 'strip-head' });
-  const root = h('div', { class: 'strip', role: 'slider', tabindex: 0, 'aria-label': t('strip.label'), 'aria-valuemin': 0 }, canvas, veil, head);
+  const root = h('div', { class: 'strip', role: 'slider', tabindex: 0, 'aria-label': t('strip.label'), 'aria-valuemin': 0 }, canvas, before, veil, head);
   const pen = canvas.getContext('2d');
   let run = null;
   let capacity = FIRST_CAPACITY;
@@ -44,6 +46,16 @@ export function createStrip(t, { seek, colours }) {
     });
   }
 
+  // What is drawn now fades away over what takes its place.
+  function crossFade() {
+    before.width = canvas.width;
+    before.height = canvas.height;
+    before.getContext('2d').drawImage(canvas, 0, 0);
+    before.hidden = false;
+    before.animate([{ opacity: 1 }, { opacity: 0 }], MORPH).onfinish = () => { before.hidden = true; };
+    canvas.animate([{ opacity: 0 }, { opacity: 1 }], MORPH);
+  }
+
   function seekAt(event) {
     const x = clamp((event.clientX - root.getBoundingClientRect().left) / scaleOf(root), 0, size.step * run.passes.length - 0.01);
     const pass = run.passes[Math.floor(x / size.step)];
@@ -66,7 +78,9 @@ export function createStrip(t, { seek, colours }) {
       root.classList.toggle('lit', Boolean(lit));
       measure();
     },
-    begin(next) {
+    // `morph`: the run is another one of the same prompt, and takes the place of what is drawn before one's eyes.
+    begin(next, morph) {
+      if (morph) crossFade();
       run = next;
       capacity = FIRST_CAPACITY;
       while (capacity < run.passes.length) capacity *= 2;

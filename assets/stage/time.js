@@ -13,6 +13,9 @@ export const BACK = 240;
 export const RISE = 280;
 const HOLD = 620;
 
+// One recorded run takes another's place: the text and the film strip change over.
+export const MORPH = { duration: 180, easing: 'ease-out' };
+
 export function passMarks({ drafts, judged }) {
   const n = drafts.length;
   const pass = n ? Math.max(700, CHIP_APART * (n - 1) + CHIP + 60) : 200;

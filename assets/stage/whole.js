@@ -4,9 +4,8 @@
 import { counts } from './counts.js';
 import { formatMean } from './format.js';
 import { h, scaleOf, setText, setVar } from './dom.js';
+import { MORPH } from './time.js';
 import { textOf } from './sentence.js';
-
-const MORPH = { duration: 180, easing: 'ease-out' };
 
 export function createWhole(t, still) {
   const prompt = h('span', { class: 'prompt' });
@@ -19,6 +18,7 @@ export function createWhole(t, still) {
   let shown = [];
   let parts = new Map();
   let here = null;
+  let glides = null; // begun once the words stand where they shall, and are scrolled to
 
   return {
     root,
@@ -46,7 +46,8 @@ export function createWhole(t, still) {
       setText(differing, t(differ ? 'atlas.differ' : 'atlas.same', { n: differ, of: words.length }));
       setText(drift, t('atlas.drift', { tv: formatMean(tv) }));
       setVar(meter, '--share', tv ?? 0);
-      if (!still() && shown.length) words.forEach(({ element }, i) => glide(element, before.get(shown[kept[i]]?.element), scaleOf(root)));
+      const old = shown;
+      glides = !still() && old.length && (() => words.forEach(({ element }, i) => glide(element, before.get(old[kept[i]]?.element), scaleOf(root))));
       shown = words;
     },
     // The pass that the board shows.
@@ -54,8 +55,19 @@ export function createWhole(t, still) {
       if (pass === here) return;
       for (const at of [here, pass]) parts.get(at)?.forEach((piece) => piece.classList.toggle('here', at === pass));
       here = pass;
+      toSight(parts.get(pass)?.[0]);
+      if (glides) glides();
+      glides = null;
     },
   };
+}
+
+// Scrolls its box alone, and only where it cannot be seen.
+function toSight(piece) {
+  if (!piece?.offsetParent) return;
+  const box = piece.closest('.sentence-box');
+  const [seen, at] = [box.getBoundingClientRect(), piece.getBoundingClientRect()];
+  if (at.top < seen.top || at.bottom > seen.bottom) box.scrollBy(0, (at.top - seen.top - seen.height / 3) / scaleOf(box));
 }
 
 // Words stay inline, for the order of right-to-left text: what moves an inline box is its offset.

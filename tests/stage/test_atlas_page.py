@@ -90,7 +90,57 @@ def test_the_threshold_chooses_a_whole_recorded_run(page, atlas):
         dotted = page.locator(".said.differs").all_inner_texts()
         assert page.inner_text(".drift").startswith(f"{len(dotted)} of " if dotted else "Word for word")
         assert set(trace["output"]["text"].split()) - exact <= {*dotted}
-    assert page.evaluate("document.getAnimations().filter(({ effect }) => effect.target.matches('.said')).every(({ effect }) => effect.getTiming().duration <= 200)")
+
+
+# The changeover, held still at any moment of it: where each word of both texts stands, how visible each is, and the strip.
+SAMPLE = """(at) => {
+    const moving = document.getAnimations().filter(({ effect }) => effect.target?.matches('.said, .strip canvas'));
+    for (const one of moving) { one.pause(); one.currentTime = at; }
+    const seen = (element) => Number(getComputedStyle(element).opacity);
+    return {
+        durations: moving.map(({ effect }) => effect.getTiming().duration),
+        words: [...document.querySelectorAll('.said')].map((word) => ({ text: word.textContent, ...word.getBoundingClientRect().toJSON(), seen: seen(word) })),
+        strip: [...document.querySelectorAll('.strip canvas')].map(seen),
+    };
+}"""
+
+
+def test_another_run_takes_the_stage_before_one_s_eyes(page):
+    """Words that stay travel from where they stood, new ones and the film strip fade in, and within 200 ms all is in place."""
+    halt(page)
+    slide(page, 0.9)
+    before = page.evaluate(SAMPLE, 200)
+    page.locator(".rail .threshold").evaluate(SLIDE, 0.07)
+    moments = [page.evaluate(SAMPLE, at) for at in (0, 45, 90, 135, 179)]
+    assert moments[0]["durations"] and max(moments[0]["durations"]) <= 200
+    page.evaluate("document.getAnimations().forEach((one) => one.effect.target?.matches('.said, .strip canvas') && one.finish())")
+    after = page.evaluate(SAMPLE, 200)
+
+    def places(moment, axis):
+        return [word[axis] for word in moment["words"]]
+
+    def steadily(values):
+        return all(a <= b + 0.01 for a, b in zip(values, values[1:])) or all(a >= b - 0.01 for a, b in zip(values, values[1:]))
+
+    paths = list(zip(*([(word["x"], word["y"]) for word in one["words"]] for one in (*moments, after))))
+    travelled = [path for path in paths if abs(path[0][0] - path[-1][0]) + abs(path[0][1] - path[-1][1]) > 2]
+    assert travelled and all(steadily([place[i] for place in path]) for path in travelled for i in (0, 1))
+    assert all(len(set(path)) > 3 for path in travelled)  # between the two places, not jumped
+    stood = {(round(word["x"]), round(word["y"])) for word in before["words"]}
+    assert {(round(x), round(y)) for (x, y), *_ in travelled} <= stood  # from where a word of the old text stood
+    appearing = [path for path in zip(*(places(one, "seen") for one in moments)) if path[0] == 0]
+    assert appearing and all(steadily(path) and 0 < path[2] < 1 for path in appearing)
+    fresh, old = zip(*(one["strip"] for one in moments))
+    assert steadily(fresh) and steadily(old) and 0 < fresh[2] < 1 and 0 < old[2] < 1
+    assert all(word["seen"] == 1 for word in after["words"]) and page.locator(".strip canvas:visible").count() == 1
+
+
+def test_with_reduced_motion_another_run_stands_there_at_once(page):
+    page.emulate_media(reduced_motion="reduce")
+    halt(page)
+    slide(page, 0.9)
+    slide(page, 0.07)
+    assert page.evaluate(SAMPLE, 0)["durations"] == [] and page.locator(".strip canvas:visible").count() == 1
 
 
 def test_in_exact_the_text_does_not_move_when_the_length_changes(page, atlas):
