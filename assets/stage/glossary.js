@@ -3,7 +3,7 @@
 import { h } from './dom.js';
 
 // Words in these places lead to their cards; each card once a place.
-const PLACES = '.caption, .phases li, .speaker, .knob-name, .knob-note, .held-name, .meter-name, .emitted .offset, .counts :is(dt, dd.definition), '
+const PLACES = '.caption, .phases li, .speaker, .knob-name, .knob-note, .held-name, .meter-name, .drift span, .emitted .offset, .counts :is(dt, dd.definition), '
   + '.microscope :is(.panel-note, .rule-words, p:not(.rule-typed)), .advanced legend';
 
 export function createGlossary(t, cards = [], language = 'en') {
@@ -14,7 +14,7 @@ export function createGlossary(t, cards = [], language = 'en') {
   const pattern = RegExp(`\u2068[^\u2069]*\u2069|${language === 'zh' ? words.join('|') : `(?<![\\w-])(?:${words.join('|')})(?![\\w-])`}`, 'giu');
   const close = h('button', { type: 'button', class: 'quiet close', 'aria-label': t('close'), onclick: () => panel.hidePopover() }, '✕');
   const articles = new Map(own.map(({ id, term, text, paper }) => [id, h('article', { tabindex: -1, 'data-card': id }, h('h4', {}, term), h('p', {}, text),
-    paper && h('a', { href: paper[1], target: '_blank', rel: 'noopener' }, paper[0]))]));
+    ...(paper ? [h('a', { href: paper[1], target: '_blank', rel: 'noopener' }, paper[0])] : []))]));
   const panel = h('div', { class: 'panel cards', popover: 'auto', role: 'dialog', 'aria-label': t('glossary.title') },
     h('header', {}, h('h3', {}, t('glossary.title')), close), ...articles.values());
 
@@ -59,10 +59,11 @@ export function createGlossary(t, cards = [], language = 'en') {
     watch(root, signal) {
       const observer = new MutationObserver((changes) => {
         const places = new Set();
-        for (const { target } of changes) {
-          const place = (target.closest ? target : target.parentElement)?.closest(PLACES);
+        for (const target of new Set(changes.map((change) => change.target))) {
+          const element = target.closest ? target : target.parentElement;
+          const place = element?.closest(PLACES);
           if (place) places.add(place);
-          else target.querySelectorAll?.(PLACES).forEach((one) => places.add(one));
+          else if (!element?.closest('.sentence')) element?.querySelectorAll(PLACES).forEach((one) => places.add(one)); // a text of many words, none of the stage's
         }
         linkAll(places);
       });

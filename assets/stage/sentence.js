@@ -5,8 +5,8 @@ import { h, setData } from './dom.js';
 import { hexOf } from './utf8.js';
 
 // So many passes keep their tint; what is further back is one piece of text, which costs little to lay out.
-const TINTED = 64;
-const TINTED_STEP = 32;
+const TINTED = 32;
+const TINTED_STEP = 16;
 
 export function createSentence(t) {
   const prompt = h('span', { class: 'prompt' });
@@ -50,7 +50,8 @@ export function createSentence(t) {
       tinted.replaceChildren();
       first = next = start;
     }
-    for (; next < at; next += 1) tinted.append(pastSpan(run.passes[next]));
+    tinted.append(...run.passes.slice(next, at).map(pastSpan));
+    next = Math.max(next, at);
   }
 
   return {

