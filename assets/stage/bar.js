@@ -8,8 +8,8 @@ import { isExact } from './knobs.js';
 export function createBar(t, { config, knobs, tools, canDecode, onDecode, onStop, onPreset }) {
   const prompt = h('textarea', { class: 'prompt-input', rows: 1, 'aria-label': t('prompt.label'), placeholder: t('prompt.label'), readonly: !canDecode, 'data-field': 'prompt', spellcheck: 'false' });
   const examplesButton = h('button', { type: 'button', class: 'quiet examples-button', hidden: !config.presets.length, title: t('examples.title') }, t('examples.label'), ' ▾');
-  const examples = createPanel(examplesButton, 'examples', ...config.presets.map((preset) => {
-    const choice = h('button', { type: 'button', class: 'example', 'data-preset': preset.name }, h('b', {}, preset.title), h('span', {}, preset.teaches));
+  const examples = createPanel(examplesButton, 'examples', ...config.presets.map((preset, i) => {
+    const choice = h('button', { type: 'button', class: 'example', 'data-preset': preset.name }, h('kbd', { 'aria-hidden': 'true' }, i < 10 ? String((i + 1) % 10) : ''), h('b', {}, preset.title), h('span', {}, preset.teaches));
     choice.addEventListener('click', () => {
       examples.hidePopover();
       onPreset(preset.name);

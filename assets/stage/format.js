@@ -11,6 +11,7 @@ export function formatRatio(value) {
   if (value === null) return '–';
   if (value >= 100) return value.toFixed(0);
   if (value >= 10) return value.toFixed(1);
+  if (value > 0 && value < 0.001) return formatProb(value);
   return value === 0 || value >= 0.01 ? value.toFixed(2) : value.toPrecision(1);
 }
 

@@ -29,6 +29,7 @@ export function createMicroscope(t) {
         law(t, t('rail.trunk'), 'target', draft.top_target, draft, 'target_prob'),
         draft.verdict === 'rejected' && !view.whatIf && draft.residual && law(t, t('micro.residual'), 'target', draft.residual, null)),
       h('p', { class: 'panel-note' }, t('micro.figures', { ratio: formatRatio(draft.ratio), u: formatRatio(draft.u), entropy: draft.entropy.toFixed(2), trunk: quoted(draft.trunk_token) })),
+      !draft.top_draft.length && h('p', { class: 'panel-note' }, t('micro.few')),
       draft.bias_tv !== null && !view.whatIf && bias(t, draft, view.settings));
   }
 

@@ -34,7 +34,7 @@ export function createRail(t, { bounds, knobs }) {
       const drafter = t(`drafter.${recorded.drafter}`);
       setText(heads, drafter);
       heads.title = `${/lookup|none/.test(recorded.drafter) ? '' : t('rail.heads.tip')} ${t(`family.${recorded.drafter}.tip`)}`.trim();
-      setText(note, t(rule === 'ratio' && settings.threshold === 1 ? 'rail.ratio.one' : `rail.${rule}.note`, { drafter }));
+      setText(note, t(rule === 'ratio' && settings.threshold === 1 ? 'rail.ratio.one' : `rail.${rule}.note`));
       setText(heldName, t(`rail.held.${rule}`, { drafter }));
       if (Number(slider.value) !== knobs.settings.threshold) slider.value = knobs.settings.threshold;
       slider.disabled = rule !== 'ratio';

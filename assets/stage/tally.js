@@ -56,7 +56,7 @@ export function createTally(t, light) {
       setVar(gain, '--gain', asRecorded && pass.view.kind === 'round' ? state.emitted.leave : 0);
       number.classList.toggle('none', rounds === 0);
       setText(source, t('big.source', { emitted, rounds }));
-      setText(most, t('big.most', { n: run.slots + 1 }));
+      setText(most, t('big.most', { n: run.slots + 1, k: run.slots }));
     },
   };
 }

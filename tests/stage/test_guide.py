@@ -155,6 +155,7 @@ def test_words_of_the_stage_lead_to_their_cards_and_tokens_do_not(open_stage):
     page.click(".speaker.trunk .term")
     card = page.locator(".cards .here")
     assert card.get_attribute("data-card") == "trunk" and "Only its probabilities count" in card.inner_text()
+    assert card.evaluate("(card) => [...card.childNodes].map(({ nodeName }) => nodeName)") == ["H4", "P"]  # it names no paper
     page.keyboard.press("Escape")
     assert page.is_hidden(".cards")
     page.focus(".column")
@@ -170,7 +171,7 @@ def test_what_prevents_misconceptions_is_seen(open_stage):
     trace["rounds"] = [round_]
     page = open_stage(trace, reduced_motion="reduce")
     page.keyboard.press("End")
-    assert page.text_content(".big-most") == "at most 5"  # k guesses are not k times faster
+    assert page.text_content(".big-most") == "ceiling 5 = 4 guessed + 1"  # k guesses are not k times faster
     assert page.locator(".column[data-own=no]").count() == 1 and "own choice was" in page.get_attribute("[data-own=no] .sign", "title")
     assert page.text_content(".knob-note") == EN["rail.ratio.one"]  # threshold 1 is not exact
     assert page.get_attribute(".speaker.heads", "title").startswith("Prediction heads, not attention heads")

@@ -62,7 +62,7 @@ test('a quoted token is direction-isolated and short', () => {
 
 test('figures keep small numbers apart from nothing, and compared numbers apart from each other', () => {
   assert.deepEqual([0, 1e-5, 0.0123, 0.5, 0.998, 0.99999, 1].map(formatProb), ['0', '1e−5', '0.012', '0.50', '0.998', '>.999', '1.00']);
-  assert.deepEqual([null, 0, 0.004, 0.87, 12.34, 340.2].map(formatRatio), ['–', '0.00', '0.004', '0.87', '12.3', '340']);
+  assert.deepEqual([null, 0, 0.0007, 0.004, 0.87, 12.34, 340.2].map(formatRatio), ['–', '0.00', '7e−4', '0.004', '0.87', '12.3', '340']);
   assert.deepEqual(formatPair(0.4999, 0.5), ['0.4999', '0.5000']);
   assert.deepEqual(formatPair(0.5, 0.5), ['0.50', '0.50']);
 });
