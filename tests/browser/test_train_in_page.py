@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -27,6 +28,7 @@ def test_a_pasted_text_becomes_a_model_that_decodes_on_the_stage(page, app_url, 
     assert text.input_value() == "one line"  # nothing is lost
 
     text.fill(SENTENCE * 60)
+    train.get_by_role("radio", name="parallel").check()
     train.locator(".start").click()
     expect(train.locator(".finished")).to_be_visible(timeout=PATIENCE)
     expect(train.locator(".refusal")).to_be_hidden()
@@ -44,6 +46,18 @@ def test_a_pasted_text_becomes_a_model_that_decodes_on_the_stage(page, app_url, 
     expect(stage.locator(".column").first).to_be_visible()
     stage.locator(".advanced-button").click()
     expect(stage.locator(".own-model")).to_be_visible()
+    expect(stage.locator("input[name=mtviz-drafter][value=parallel]")).to_be_checked()
+
+
+def test_the_shipped_model_of_bytes_decodes_at_one_click(page, app_url):
+    page.goto(app_url)
+    page.get_by_role("tab", name="Heads").click()
+    page.locator("#train .use-shipped").click()
+    stage = page.locator("#stage")
+    expect(stage.locator(".badge")).to_have_text("live run", timeout=PATIENCE)
+    expect(stage.locator(".column").first.locator(".chip").first).to_have_text(re.compile(r"^\S$"))  # a byte, not a piece of a word
+    stage.locator(".advanced-button").click()
+    expect(stage.locator("input[name=mtviz-model][value=bytes]")).to_be_checked()
     expect(stage.locator("input[name=mtviz-drafter][value=hierarchical]")).to_be_checked()
 
 
