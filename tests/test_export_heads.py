@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 import tiny_models
 import torch
 from both_drafts import PROMPT, greedy, ours, theirs
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 import mtviz.__main__
@@ -81,6 +83,31 @@ def test_the_speculators_layout(saved, tmp_path):
     described = json.loads((tmp_path / "out/config.json").read_text())
     assert described["speculators_model_type"] == "mtp" and described["transformer_layer_config"]["model_type"] == "qwen3"
     assert described["speculators_config"]["verifier"]["architectures"] == ["Qwen3ForCausalLM"]
+
+
+@pytest.mark.skipif("SPECULATORS_PYTHON" not in os.environ, reason="SPECULATORS_PYTHON names no interpreter that has the library")
+def test_the_speculators_library_makes_our_first_drafts(saved, tmp_path):
+    """The library wants an older transformers than this project's, so it lives in an environment of its own (docs/models.md)."""
+    _, trunk = saved("qwen3", "--format", "speculators")
+    heads = load_heads(tmp_path / "heads.safetensors", trunk)
+    ids = trunk.encode(PROMPT)
+    hidden = trunk.forward(ids, trunk.new_cache())[1].clone()
+    tokens = torch.tensor([ids])
+    with torch.no_grad():
+        expected = heads.unembed(heads.unroll(tokens, hidden[None], 1)[0])[0]
+    save_file({"tokens": tokens, "hidden": hidden[None]}, tmp_path / "given.safetensors")
+    program = """if True:
+        import sys
+        from safetensors.torch import load_file, save_file
+        from speculators import SpeculatorModel
+        given = load_file(sys.argv[2])
+        logits, *_ = SpeculatorModel.from_pretrained(sys.argv[1]).float()(given["tokens"], given["hidden"])
+        save_file({"logits": logits[0][0].detach().contiguous()}, sys.argv[3])"""
+    paths = [tmp_path / "out", tmp_path / "given.safetensors", tmp_path / "drafts.safetensors"]
+    subprocess.run([os.environ["SPECULATORS_PYTHON"], "-c", program, *map(str, paths)], check=True)
+    drafts = load_file(paths[-1])["logits"]  # at places that leave room for its three steps
+    torch.testing.assert_close(drafts, expected[: len(drafts)], atol=1e-5, rtol=0)
+    assert len(drafts) == len(ids) - 4
 
 
 @pytest.mark.parametrize(
