@@ -19,8 +19,9 @@ import { createSentence, textOf } from './sentence.js';
 import { createStrings, pickLanguage } from './strings.js';
 import { createStrip } from './strip.js';
 import { createTally } from './tally.js';
+import { counts } from './counts.js';
 import { createTransport } from './transport.js';
-import { formatMs } from './format.js';
+import { formatMean, formatMs } from './format.js';
 import { createTools } from './tools.js';
 import { frame } from './frame.js';
 import { clamp, h, setData, setText, setVar } from './dom.js';
@@ -180,12 +181,17 @@ export function buildStage(root, host, fail, kept) {
     setData(root, 'drafter', run.trace.settings.drafter);
     setData(root, 'atlas', showsWhole() ? 'yes' : 'no');
     if (!player.playing) atlas.fetch();
-    setText(badge, whatIf ? t('whatif.badge') : atlas.label ?? t(`source.${source}`));
+    setText(badge, whatIf ? t('whatif.badge') : atlas.label ?? origin());
     setData(badge, 'kind', whatIf ? 'whatif' : source);
     const n = run.trace.settings.drafter === 'none' ? 0 : run.trace.settings.num_draft_tokens;
     setText(headline, n ? t('headline', { n, number: t(`number.${n}`) }) : t('headline.plain'));
     bar.setChanged(differs(knobs.settings, run.trace.settings) || knobs.prompt !== run.trace.prompt.text);
     flight.forget();
+  }
+  // Between recorded runs of one prompt, how far each is from the trunk's law is what they are compared by.
+  function origin() {
+    const from = t(`source.${source}`);
+    return others.list.hidden ? from : `${from} · ${t('atlas.drift', { tv: formatMean(counts(run.trace).mean_bias_tv) })}`;
   }
   knobs.onChange((field) => {
     knobsMoved = field !== 'load';

@@ -11,7 +11,7 @@ import pytest
 from made_up import made
 
 from mtviz.settings import MAX_PROMPT_CHARACTERS, Settings
-from mtviz.trace import loads
+from mtviz.trace import counts, loads
 
 pytestmark = pytest.mark.browser
 
@@ -231,7 +231,8 @@ def test_other_runs_of_a_preset_stand_at_the_same_place_of_the_text(open_stage):
     page.wait_for_function("document.querySelector('.speaker.heads').textContent === 'lookup'")
     there = start()
     assert there <= at and at - there <= 5  # the round that holds this place of the text
-    assert page.text_content(".badge") == "recorded run" and page.is_checked(".advanced input[value=lookup]")
+    assert page.text_content(".badge") == f"recorded run · bias: mean TV {counts(runs['p.1'])['mean_bias_tv']:.2f}"
+    assert page.is_checked(".advanced input[value=lookup]")
     page.keyboard.press("Escape")
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("o")
