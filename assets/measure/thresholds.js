@@ -16,10 +16,15 @@ export function createThresholds(t, { results: { thresholds }, config, actions, 
   const again = createAgain(t, { asked: 'thresholds', takes, actions, memory, draw });
   const nameOf = (row) => (row.rule === 'match' ? t('form.exact') : String(row.threshold));
 
+  // The fresh row of each recorded one.
+  function freshRows() {
+    return memory.fresh && rows.map((row) => memory.fresh.rows.find((other) => nameOf(other) === nameOf(row)));
+  }
+
   function plotOf(field, kind) {
-    const points = (found) => found.map((row, at) => [at, row[field]]).filter(([, value]) => value !== null);
-    const { fresh } = memory;
-    const lines = [{ kind, name: t(fresh ? 'lengths.recorded' : `thresholds.${field}`), points: points(rows), dots: true }, ...(fresh ? [{ kind: 'now', name: t('again.now'), points: points(fresh.rows), dots: true }] : [])];
+    const points = (found) => found.map((row, at) => [at, row?.[field] ?? null]).filter(([, value]) => value !== null);
+    const now = freshRows();
+    const lines = [{ kind, name: t(now ? 'lengths.recorded' : `thresholds.${field}`), points: points(rows), dots: true }, ...(now ? [{ kind: 'now', name: t('again.now'), points: points(now), dots: true }] : [])];
     const top = 1.12 * Math.max(...lines.flatMap((line) => line.points.map(([, value]) => value)));
     return createPlot({
       label: t(`thresholds.${field}`), x: [-0.5, rows.length - 0.5], y: [0, top], xTicks: rows.map((row, at) => [at, nameOf(row)]), yTicks: ticksTo(top, 4),
@@ -29,14 +34,15 @@ export function createThresholds(t, { results: { thresholds }, config, actions, 
 
   function draw() {
     const { fresh } = memory;
+    const now = freshRows();
     const head = ['axis.threshold', 'lengths.tokens', 'thresholds.speedup', 'thresholds.acceptance_rate', 'thresholds.mean_bias_tv', 'thresholds.perplexity', 'thresholds.identical'].map((key) => t(key));
     const headNow = ['lengths.tokens', 'thresholds.speedup', 'thresholds.mean_bias_tv', 'thresholds.perplexity'].map((key) => t('again.column', { what: t(key) }));
     body.replaceChildren(
       h('div', { class: 'pair' }, plotOf('speedup', 'measured'), plotOf('perplexity', 'loss')),
       figureTable(t('thresholds.title'), fresh ? [...head, ...headNow] : head, rows.map((row, at) => {
-        const live = fresh?.rows[at]; // the thresholds of both are the program's own
+        const live = now?.[at];
         return [nameOf(row), fixed(row.mean_acceptance_length), `${fixed(row.speedup)}×`, percent(row.acceptance_rate), fixed(row.mean_bias_tv), fixed(row.perplexity), `${row.identical}/${thresholds.prompts}`,
-          ...(live ? [fixed(live.mean_acceptance_length), `${fixed(live.speedup)}×`, fixed(live.mean_bias_tv), fixed(live.perplexity)] : [])];
+          ...(now ? [fixed(live?.mean_acceptance_length), `${fixed(live?.speedup)}×`, fixed(live?.mean_bias_tv), fixed(live?.perplexity)] : [])];
       }), fresh ? 7 : undefined),
       h('p', { class: 'note' }, noteOf(thresholds)), sourceOf(t, thresholds.provenance),
       ...(fresh ? again.source(noteOf(fresh)) : []));
