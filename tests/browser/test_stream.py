@@ -76,6 +76,8 @@ def test_field_F34_a_failing_drafter_is_a_message_and_the_next_run_works(page, a
     run(page, "it works")
     expect(page.locator(".error")).to_be_hidden()
     expect(page.locator(".prompt").first).to_contain_text("it works")
+    page.get_by_text("Acceptance by position").click()
+    expect(page.locator("#acceptance .main-svg").first).to_be_visible()  # no chart of the run that failed, and then that of this one
 
 
 def test_field_F27_a_closed_tab_leaves_no_thread_behind(context, app_url):

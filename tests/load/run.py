@@ -126,9 +126,9 @@ async def play(server: Server, names: list[str], runs: int, calls: int) -> list[
             storm = await scenes.fuzz(http, server.url, calls)
             (visit,) = await visitors.all_at_once(hall, http, [asked("After the storm")])
             statuses = ", ".join(f"{count}× {status}" for status, count in sorted(storm.statuses.items()))
-            row(f"{calls} hostile calls", f"{storm.answered} answered ({statuses}), {storm.hung} hung, {len(storm.tracebacks)} with a traceback; "
+            row(f"{calls} hostile calls", f"{storm.answered} answered ({statuses}), {len(storm.hung)} hung, {len(storm.tracebacks)} with a traceback; "
                 f"unhandled on the server: {dict(server.exceptions()) or 'nothing'}; the next visitor was {'served' if visit.served else 'NOT served'}")  # fmt: skip
-            print(*storm.tracebacks[:3], sep="\n")
+            print(*storm.tracebacks[:3], *storm.hung[:3], sep="\n")
     return rows
 
 

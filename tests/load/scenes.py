@@ -81,12 +81,12 @@ async def many_runs(hall: Hall, http: httpx.AsyncClient, runs: int, request: dic
 @dataclass
 class Storm:
     answered: int = 0
-    hung: int = 0
+    hung: list[str] = field(default_factory=list)
     tracebacks: list[str] = field(default_factory=list)
     statuses: dict[int, int] = field(default_factory=dict)
 
 
-async def fuzz(http: httpx.AsyncClient, url: str, count: int, seconds: float = 60.0) -> Storm:
+async def fuzz(http: httpx.AsyncClient, url: str, count: int, seconds: float = 180.0) -> Storm:
     """`count` hostile requests, eight at a time. What an accepted call comes to is read as well, to its end."""
     base = url.rstrip("/")
     storm, left = Storm(), hostile.requests(hostile.Doors.of((await http.get(f"{base}/config")).json()), count)
@@ -110,7 +110,7 @@ async def fuzz(http: httpx.AsyncClient, url: str, count: int, seconds: float = 6
                 await asyncio.wait_for(one(*request), seconds)
                 storm.answered += 1
             except TimeoutError:
-                storm.hung += 1
+                storm.hung.append(f"{request[1]} {(request[2] or b'')[:300]!r}")
 
     await asyncio.gather(*(stranger() for _ in range(8)))
     return storm

@@ -75,9 +75,10 @@ def test_runs_leave_no_thread_and_no_text_behind(page):
     assert len(page.state_holder.session_data) == 1  # in which Gradio keeps what it sent last
 
 
-def test_hostile_calls_get_no_traceback_and_change_nothing_for_others(page, capfd):
+def test_hostile_calls_get_no_traceback_and_change_nothing_for_others(page, monkeypatch, capfd):
+    monkeypatch.setattr(page.service._trunk, "_seconds", 0)
     found = play(page, lambda hall, http: scenes.fuzz(http, page.url, 150))
-    assert found.tracebacks == [] and found.hung == 0 and found.answered == 150
+    assert found.tracebacks == [] and found.hung == [] and found.answered == 150
     (visit,) = play(page, lambda hall, http: visitors.all_at_once(hall, http, [asked("after the storm")]))
     assert visit.served
     assert "4001" not in capfd.readouterr().err.replace("has 4001 characters", "")
