@@ -22,7 +22,7 @@ export function createLengths(t, { results: { lengths }, predicted, config, acti
     const lines = [
       { kind: 'predicted', name: t('lengths.predicted'), points: predicted.map((row) => [row.num_draft_tokens, row.predicted]), dots: true },
       { kind: 'measured', name: t(fresh ? 'lengths.recorded' : 'lengths.measured'), points: points(rows), dots: true },
-      ...(fresh ? [{ kind: 'now', name: t('again.now'), points: points(fresh.rows), dots: true }] : []),
+      ...(fresh ? [{ kind: 'newly', name: t('again.now'), points: points(fresh.rows), dots: true }] : []),
     ];
     const top = 1.15 * Math.max(1, ...lines.flatMap((line) => line.points.map(([, value]) => value)));
     const plot = createPlot({
@@ -32,7 +32,7 @@ export function createLengths(t, { results: { lengths }, predicted, config, acti
     const head = ['axis.length', 'lengths.tokens', 'lengths.cost', 'lengths.predicted', 'lengths.measured', 'lengths.rolled_back'].map((key) => t(key));
     const headNow = ['lengths.tokens', 'lengths.measured', 'lengths.rolled_back'].map((key) => t('again.column', { what: t(key) }));
     body.replaceChildren(
-      h('div', { class: 'beside' }, plot.root, figureTable(t('lengths.title'), fresh ? [...head, ...headNow] : head, rows.map((row) => {
+      h('div', { class: fresh ? 'stacked' : 'beside' }, plot.root, figureTable(t('lengths.title'), fresh ? [...head, ...headNow] : head, rows.map((row) => {
         const own = guess.get(row.num_draft_tokens);
         const live = now.get(row.num_draft_tokens);
         return [String(row.num_draft_tokens), fixed(row.mean_acceptance_length), fixed(own?.cost), `${fixed(own?.predicted)}×`, `${fixed(row.speedup)}×`, percent(row.rolled_back),

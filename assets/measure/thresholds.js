@@ -24,7 +24,7 @@ export function createThresholds(t, { results: { thresholds }, config, actions, 
   function plotOf(field, kind) {
     const points = (found) => found.map((row, at) => [at, row?.[field] ?? null]).filter(([, value]) => value !== null);
     const now = freshRows();
-    const lines = [{ kind, name: t(now ? 'lengths.recorded' : `thresholds.${field}`), points: points(rows), dots: true }, ...(now ? [{ kind: 'now', name: t('again.now'), points: points(now), dots: true }] : [])];
+    const lines = [{ kind, name: t(now ? 'lengths.recorded' : `thresholds.${field}`), points: points(rows), dots: true }, ...(now ? [{ kind: 'newly', name: t('again.now'), points: points(now), dots: true }] : [])];
     const top = 1.12 * Math.max(...lines.flatMap((line) => line.points.map(([, value]) => value)));
     return createPlot({
       label: t(`thresholds.${field}`), x: [-0.5, rows.length - 0.5], y: [0, top], xTicks: rows.map((row, at) => [at, nameOf(row)]), yTicks: ticksTo(top, 4),
