@@ -7,7 +7,7 @@ from fakes import ScriptedDrafter
 from recorded import VOCAB, new_drafter, new_trunk
 from test_trunk import tiny_trunk
 
-from mtviz.evaluation import footprint, lab, pass_cost, sweep
+from mtviz.evaluation import footprint, growth, lab, pass_cost, sweep
 from mtviz.evaluation.quality import continuation_loss, perplexity
 from mtviz.settings import Settings
 
@@ -35,6 +35,19 @@ def test_a_drafter_that_stops_early_is_counted_by_what_it_drafted():
 def test_text_that_ends_is_begun_again():
     *_, result = pass_cost.measure(new_trunk(), {}, rounds=40)
     assert all(row["rounds"] == 40 for row in result["passes"])
+
+
+def test_growth_counts_the_same_rounds_after_every_prompt():
+    trunk = new_trunk(end_ids=())
+    *progress, result = growth.measure(trunk, {"mtp": new_drafter}, (64, 200), rounds=5)
+    assert [(row["family"] == "none", row["rounds"]) for row in result["rows"]] == [(True, 5), (False, 5)] * 2 and len(progress) == 4
+    assert [row["context"] == len(trunk.encode(growth.prompt_of(trunk, n), raw=True)) <= n for row, n in zip(result["rows"], (64, 64, 200, 200))] == [True] * 4
+    assert all(min(row["draft_ms"], row["verify_ms"], row["record_ms"]) >= 0 and row["tokens_per_second"] > 0 for row in result["rows"])
+    short, long = (row["trace_bytes_per_round"] for row in result["rows"][1::2])
+    assert 0.8 < short / long < 1.25  # a round says the same of itself, whatever came before
+    assert json.loads(json.dumps(result)) == result
+    with pytest.raises(ValueError, match="ended after"):
+        list(growth.measure(new_trunk(end_ids=range(VOCAB)), {"mtp": new_drafter}, (64,), rounds=5))
 
 
 def swept(variants, trunk=None):
