@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Sequence
 
-import torch
+from torch import Tensor
 
 from mtviz.drafting.heads import HeadsDrafter
-from mtviz.drafting.protocol import Proposal, Sample
+from mtviz.drafting.protocol import Choice, Proposal, Sample
 from mtviz.heads import Heads
 from mtviz.heads.length import LengthPredictor
 
@@ -27,25 +28,15 @@ class AdaptiveDrafter(HeadsDrafter):
         self.predictor = predictor
 
     def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample) -> Proposal:
-        if self._hidden:
-            self.heads.observe(self._state, torch.cat(self._hidden), self._next_ids)
-            self._hidden, self._next_ids = [], []
-        count = min(num_draft_tokens, self.max_draft_tokens)
-        laws = torch.zeros(2, count, self.heads.trunk.vocab_size, dtype=torch.float64, device=self.heads.draft_ids.device)
-        tokens: list[int] = []
-        survivals: list[float] = []
-        survival, previous, past = 1.0, 0.0, 0.0
-        for i in range(count):
-            logits = self.heads.step(self._state, i, tokens[-1] if tokens else None)
-            survival *= self.predictor.chance(i, logits, previous, past)
-            worth = self.predictor.worth(i, survival, sum(survivals))
-            survivals.append(survival)
-            if not worth:
-                break
-            choice = sample(logits)
-            tokens.append(int(self.heads.draft_ids[choice.index]))
-            laws[:, i, self.heads.draft_ids] = torch.stack([choice.raw_probs, choice.probs])
-            previous = math.log(max(float(choice.raw_probs[choice.index]), 1e-300))
-            past += previous
-        laws = laws[:, : len(tokens)]
-        return Proposal(tokens, draft_probs=laws[1], raw_draft_probs=laws[0], survivals=survivals)
+        self._survivals: list[float] = []
+        self._past = 0.0  # log-probability of the drafts so far
+        return replace(super().propose(sequence, num_draft_tokens, sample), survivals=self._survivals)
+
+    def _goes_on(self, logits: Tensor, choices: Sequence[Choice]) -> bool:
+        previous = math.log(max(float(choices[-1].raw_probs[choices[-1].index]), 1e-300)) if choices else 0.0
+        self._past += previous
+        i, so_far = len(choices), self._survivals[-1] if choices else 1.0
+        survival = so_far * self.predictor.chance(i, logits, previous, self._past)
+        worth = self.predictor.worth(i, survival, sum(self._survivals))
+        self._survivals.append(survival)
+        return worth

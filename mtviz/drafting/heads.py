@@ -7,7 +7,7 @@ from typing import Sequence
 import torch
 from torch import Tensor
 
-from mtviz.drafting.protocol import Proposal, Sample
+from mtviz.drafting.protocol import Choice, Proposal, Sample
 from mtviz.heads import Heads
 
 
@@ -35,14 +35,22 @@ class HeadsDrafter:
         self._next_ids.extend(next_ids)
 
     def propose(self, sequence: Sequence[int], num_draft_tokens: int, sample: Sample) -> Proposal:
-        count = min(num_draft_tokens, self.max_draft_tokens)
-        laws = torch.zeros(2, count, self.heads.trunk.vocab_size, dtype=torch.float64, device=self.heads.draft_ids.device)
-        tokens: list[int] = []
-        if count and self._hidden:
+        if num_draft_tokens and self._hidden:
             self.heads.observe(self._state, torch.cat(self._hidden), self._next_ids)
             self._hidden, self._next_ids = [], []
-        for i in range(count):
-            choice = sample(self.heads.step(self._state, i, tokens[-1] if tokens else None))
-            tokens.append(int(self.heads.draft_ids[choice.index]))
-            laws[:, i, self.heads.draft_ids] = torch.stack([choice.raw_probs, choice.probs])
+        choices: list[Choice] = []
+        tokens: list[int] = []
+        for i in range(min(num_draft_tokens, self.max_draft_tokens)):
+            logits = self.heads.step(self._state, i, tokens[-1] if tokens else None)
+            if not self._goes_on(logits, choices):
+                break
+            choices.append(sample(logits))
+            tokens.append(int(self.heads.draft_ids[choices[-1].index]))
+        laws = torch.zeros(2, len(tokens), self.heads.trunk.vocab_size, dtype=torch.float64, device=self.heads.draft_ids.device)
+        for i, choice in enumerate(choices):
+            laws[0, i, self.heads.draft_ids], laws[1, i, self.heads.draft_ids] = choice.raw_probs, choice.probs
         return Proposal(tokens, draft_probs=laws[1], raw_draft_probs=laws[0])
+
+    def _goes_on(self, logits: Tensor, choices: Sequence[Choice]) -> bool:
+        """Whether to draw one more draft from `logits` (Vd,) after those chosen so far."""
+        return True
