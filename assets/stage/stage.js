@@ -2,6 +2,7 @@
 
 import { asksWhatIf, createKnobs, differs } from './knobs.js';
 import { captionAt, roundSentence } from './narrate.js';
+import { createAlert } from './alert.js';
 import { createAtlas } from './atlas.js';
 import { createBar } from './bar.js';
 import { createBrace } from './brace.js';
@@ -9,6 +10,7 @@ import { createColumns } from './columns.js';
 import { createFlight } from './flight.js';
 import { createGlossary } from './glossary.js';
 import { createGuide } from './guide.js';
+import { createLecture } from './lecture.js';
 import { createMeters } from './meters.js';
 import { createMicroscope } from './microscope.js';
 import { createOthers } from './others.js';
@@ -24,7 +26,8 @@ import { createTransport } from './transport.js';
 import { formatMean, formatMs } from './format.js';
 import { createTools } from './tools.js';
 import { frame } from './frame.js';
-import { clamp, h, setData, setText, setVar } from './dom.js';
+import { h, setData, setText } from './dom.js';
+import { listenToKeys } from './keys.js';
 import { linkTo, readLink, weightsOf } from './share.js';
 import { recall, remember } from './memory.js';
 import { PHASES } from './time.js';
@@ -50,11 +53,12 @@ export function buildStage(root, host, fail, kept) {
 
   const headline = h('h2', { class: 'headline' });
   const status = h('span', { class: 'status', tabindex: 0, role: 'status' });
-  const error = h('div', { class: 'error', role: 'alert', hidden: true });
+  const { box: error, show: showError } = createAlert(t, root);
   const caption = h('p', { class: 'caption' });
   const phases = PHASES.map((name) => h('li', {}, t(`phase.${name}`)));
   const badge = h('span', { class: 'badge' });
   const live = h('div', { class: 'unseen', 'aria-live': 'polite' });
+  const lecture = createLecture(root, leaving.signal, relayOut);
 
   const tools = createTools(t, {
     share: host.canDecode && (() => linkTo(location.href, knobs.prompt, knobs.settings, run?.trace.model)),
@@ -153,15 +157,6 @@ export function buildStage(root, host, fail, kept) {
     const { pass } = locate(run, player.t);
     const before = [run.trace.prompt.text, ' ', ...run.passes.slice(0, pass.at).flatMap(({ view }) => textOf(view))].join('');
     return stillOf(t, whatIf ?? pass, before, whatIf ? `${placeOf(pass)} · ${t('whatif.badge')}` : placeOf(pass));
-  }
-
-  // Half as large again, where the screen is large enough for the whole stage.
-  function lecture() {
-    const on = root.classList.toggle('lecture');
-    setVar(root, '--zoom', on ? clamp(Math.min(screen.height / 640, screen.width / 1024), 1, 1.5) : 1);
-    if (on) root.requestFullscreen?.().catch(() => {}); // larger type alone, where that is forbidden
-    else if (document.fullscreenElement) document.exitFullscreen();
-    relayOut();
   }
 
   function inspect(i) {
@@ -289,13 +284,6 @@ export function buildStage(root, host, fail, kept) {
     host.stop();
   }
 
-  function showError(problem) {
-    root.querySelectorAll('[aria-invalid]').forEach((element) => element.removeAttribute('aria-invalid'));
-    error.hidden = !problem;
-    setText(error, problem?.code ? t(`refused.${problem.code}`, problem) : problem?.message ?? '');
-    if (problem?.field) root.querySelectorAll(`[data-field="${CSS.escape(problem.field)}"]`).forEach((element) => element.setAttribute('aria-invalid', 'true'));
-  }
-
   function show(value) {
     if (!value) return;
     if (value.status) {
@@ -365,25 +353,11 @@ export function buildStage(root, host, fail, kept) {
   for (const element of [document.documentElement, document.body]) themes.observe(element, { attributes: true, attributeFilter: ['class'] });
   sentence.box.addEventListener('scroll', () => flight.forget());
 
-  document.addEventListener('keydown', (event) => {
-    const { target } = event;
-    if (!root.getClientRects().length || (target !== document.body && !root.contains(target))) return;
-    if (target.closest?.('input:not([type=range], [type=radio]), textarea, select, [popover]') || (event.key === ' ' && target.closest?.('button'))) return;
-    if (/^ra/.test(target.type) && (event.key.length > 1 || event.key === ' ')) return; // a range's and a radio's own keys
-    if (event.ctrlKey || event.metaKey || event.altKey) return;
-    const preset = /^\d$/.test(event.key) && config.presets[(Number(event.key) + 9) % 10];
-    if (guide.key(event)) event.preventDefault();
-    else if (preset) openPreset(preset.name);
-    else if (event.key === 'l') lecture();
-    else if (event.key === 'g') glossary.open();
-    else if (event.key === 'o') others.next();
-    else if (transport.key(event)) event.preventDefault();
-  }, { signal: leaving.signal });
+  listenToKeys(root, leaving.signal, {
+    presets: config.presets, guide, transport, openPreset, letters: { l: lecture, g: glossary.open, o: others.next },
+  });
   root.addEventListener('keydown', atlas.key, { signal: leaving.signal });
 
-  document.addEventListener('fullscreenchange', () => {
-    if (!document.fullscreenElement && root.classList.contains('lecture')) lecture();
-  }, { signal: leaving.signal });
   addEventListener('hashchange', () => {
     openLink();
     player.show();
