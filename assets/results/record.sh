@@ -1,5 +1,5 @@
 #!/bin/sh
-# Measures again what the Measure page shows of the default trunk: about eight minutes on two quiet cores, with nothing else running.
+# Measures again what the Measure page shows of the default trunk: about twelve minutes on two quiet cores, with nothing else running.
 set -eu
 cd "$(dirname "$0")/../.."
 out=assets/results
@@ -11,3 +11,5 @@ python -m mtviz lab lengths --json $out/lengths.json
 python -m mtviz lab thresholds --json $out/thresholds.json
 python -m mtviz lab footprint --json $out/footprint.json
 python -m mtviz lab memory --json $out/memory.json
+python -m mtviz lab growth --json $out/growth.json
+python -m mtviz lab start-up --json $out/start_up.json
