@@ -55,26 +55,24 @@ def _start() -> tuple[float, float]:
     try:
         answers = None
         while time.monotonic() - began < PATIENCE and app.poll() is None:
-            health = _health(port)
-            answers = answers or (time.monotonic() - began if health else None)
-            if health and health["live"]:
-                return answers, time.monotonic() - began
-            if health and not health["loading"]:
-                raise RuntimeError(health["text"])
-            time.sleep(0.05)
+            if answers is None:
+                answers = time.monotonic() - began if _get(port, "/") else None
+            elif health := _get(port, "/healthz"):  # small: the page itself would take time from the loading
+                if (state := json.loads(health))["live"]:
+                    return answers, time.monotonic() - began
+                if not state["loading"]:
+                    raise RuntimeError(state["text"])
+            time.sleep(0.1)
     finally:
         app.kill()
         printed, _ = app.communicate()
     raise RuntimeError(f"the app {'was not ready' if answers else 'did not answer'}:\n{printed[-2000:]}")
 
 
-def _health(port: int) -> dict[str, Any] | None:
-    """The probe's answer once the page itself answers too."""
+def _get(port: int, path: str) -> bytes | None:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10):
-            pass
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.read()
     except (urllib.error.URLError, TimeoutError, ConnectionError):
         return None
 
