@@ -153,7 +153,9 @@ def test_the_cost_of_a_pass_is_measured_live_with_its_provenance(service):
 def test_a_sweep_is_measured_again_small_with_its_provenance(service, what, rows):
     size = _config(Limits(max_new_tokens=4))["sweep"]
     *progress, found = told(in_line(hall(), what, service.sweep(what, size["prompts"], size["tokens"])))
-    assert {update["kind"] for update in progress} == {"progress"} and progress[-1]["done"] == progress[-1]["of"] - 1
+    # A reader who is late sees the newest update alone, so that not every step need be among them.
+    done = [update["done"] for update in progress]
+    assert {update["kind"] for update in progress} == {"progress"} and done == sorted(done) and done[-1] < progress[-1]["of"]
     assert found["kind"] == found["asked"] == what and len(found["rows"]) == rows
     assert (found["prompts"], found["max_new_tokens"]) == (2, 4) == (size["prompts"], size["tokens"])
     assert found["provenance"]["command"].startswith(f"python -m mtviz lab {what} --family mtp --limit 2 --max-new-tokens 4")
