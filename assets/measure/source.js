@@ -4,7 +4,7 @@ import { h } from '../stage/dom.js';
 
 export function sourceOf(t, provenance, live = false) {
   const { machine, cores, threads, device, dtype, model, load, date, version, command } = provenance;
-  const busy = !live && load > cores;
+  const busy = !live && load > Math.max(cores, threads) + 0.5; // its own threads are in the load
   return h('details', { class: 'source' },
     h('summary', {},
       h('span', { class: 'origin', 'data-live': live ? 'yes' : 'no' }, t(live ? 'source.live' : 'source.recorded', { date })),
