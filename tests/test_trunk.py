@@ -207,6 +207,16 @@ def test_two_starts_at_once_leave_one_whole_copy(converting):
     assert load_trunk(str(file), device="cpu").fingerprint == trunks[0].fingerprint
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_angles_of_rotation_are_never_rounded(tmp_path, dtype):
+    model = tiny_trunk().model
+    exact = model.model.rotary_emb.inv_freq.clone()
+    assert not torch.equal(exact, exact.bfloat16().float())
+    model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    assert torch.equal(load_trunk(str(tmp_path), dtype=dtype, device="cpu").model.model.rotary_emb.inv_freq, exact)
+
+
 @pytest.mark.model
 def test_default_trunk_on_real_weights():
     load_trunk(dtype="float32")  # converts on the very first run

