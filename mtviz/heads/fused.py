@@ -19,7 +19,7 @@ class FusedMtp:
         self._trunk, self._lean = trunk, trunk.lean
         self._embedding_norm, self._hidden_norm = layer.enorm.weight.detach(), layer.hnorm.weight.detach()
         self._join = self._lean.linear(layer.eh_proj.weight.detach())
-        self._block = [self._lean.fuse(layer.mtp_block)]
+        self._block = self._lean.fuse([layer.mtp_block])
         self._norm = layer.post_norm.weight.detach()
         self.unembed = self._lean.linear(unembedding)
 

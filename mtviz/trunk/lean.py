@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Callable, NamedTuple, Sequence
+from typing import Callable, Iterable, NamedTuple, Sequence
 
 import torch
 from torch import Tensor
@@ -91,8 +91,9 @@ class LeanLlama:
         config = model.config
         self.queries, self.keys = config.num_attention_heads, config.num_key_value_heads
         self.head_size = config.head_dim
+        self._depth = config.num_hidden_layers
         self.device = model.device
-        self.packed = _can_pack(model)
+        self.packed = self._can_pack(model)
         self.dtype = torch.float32 if self.packed else model.dtype
         self._embedding = model.get_input_embeddings().weight
         self._norm = model.model.norm.weight.to(self.dtype)
@@ -102,20 +103,23 @@ class LeanLlama:
         unembedding = model.get_output_embeddings().weight[:vocab_size]
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # packing is most of the time that loading takes
             product = pool.submit(self.linear, unembedding if self.packed else unembedding.float())
-            self._layers = list(pool.map(self.fuse, model.model.layers))
+            self._layers = self.fuse(model.model.layers, pool.map)
             self.unembed: Linear = product.result()
 
     def new_cache(self, layers: int | None = None) -> LeanCache:
         """An empty cache for `layers` layers, the trunk's own number of them by default."""
-        return LeanCache(layers or len(self._layers), 2 * self.keys, self.head_size, self.dtype, self.device)
+        return LeanCache(layers or self._depth, 2 * self.keys, self.head_size, self.dtype, self.device)
 
     def forward(self, ids: Sequence[int], cache: LeanCache) -> Tensor:
         """Read `ids` after what `cache` holds: hidden states (n, hidden_size) after the final norm."""
-        hidden = self._embedding[torch.tensor(ids, device=self.device)].to(self.dtype)
-        return self.norm(self.run(self._layers, hidden, cache), self._norm)
+        return self.norm(self.run(self._layers, self.embed(ids), cache), self._norm)
+
+    def embed(self, ids: Sequence[int]) -> Tensor:
+        """What the first layer reads, (n, hidden_size)."""
+        return self._embedding[torch.tensor(ids, device=self.device)].to(self.dtype)
 
     def run(self, layers: Sequence[Layer], hidden: Tensor, cache: LeanCache) -> Tensor:
-        """Pass `hidden` (n, hidden_size), at the positions after what `cache` holds, through `layers`; the shape stays."""
+        """Pass `hidden` (n, hidden_size), at the positions after what `cache` holds, through `fuse`d layers; the shape stays."""
         past, n = cache.length, len(hidden)
         cache.reserve(past + n)
         rotation = self._rotation(past, n)
@@ -142,9 +146,13 @@ class LeanLlama:
 
     def _rotation(self, past: int, n: int) -> Tensor:
         """Complex rotations (n, heads, head size / 2) by position; 1 for the values, so that one product serves all heads."""
-        angles = torch.arange(past, past + n, device=self.device)[:, None, None] * self._frequencies
-        turn = torch.polar(torch.ones_like(angles), angles).expand(n, self.queries + self.keys, -1)
+        turn = self._turns(torch.arange(past, past + n, device=self.device))[:, None].expand(n, self.queries + self.keys, -1)
         return torch.cat([turn, torch.ones_like(turn[:, : self.keys])], dim=1)
+
+    def _turns(self, positions: Tensor) -> Tensor:
+        """Complex rotations (n, head size / 2) of the pairs of a head at `positions` (n,)."""
+        angles = positions[:, None] * self._frequencies
+        return torch.polar(torch.ones_like(angles), angles)
 
     def _mask(self, past: int, n: int) -> Tensor | None:
         """(n * group, past + n): -inf where a query row may not look, to be added; None where every row sees all keys."""
@@ -159,18 +167,24 @@ class LeanLlama:
         scale = torch.addcmul(self._eps, length, length, value=1 / hidden.shape[-1]).rsqrt_()
         return (hidden * scale).to(self.dtype) * weight
 
-    def fuse(self, layer: torch.nn.Module) -> Layer:
-        """A fused copy of one of transformers' Llama layers; `run` takes it."""
+    def fuse(self, layers: Iterable[torch.nn.Module], each: Callable[..., Iterable[Layer]] = map) -> Sequence[Layer]:
+        """Fused copies of transformers' Llama layers, for `run`. `each` maps a function over them, perhaps in threads."""
+        return list(each(self._fuse, layers))
+
+    def _fuse(self, layer: torch.nn.Module) -> Layer:
         attention, mlp = layer.self_attn, layer.mlp
-        qkv = [self._paired(attention.q_proj.weight), self._paired(attention.k_proj.weight), attention.v_proj.weight]
         return Layer(
             layer.input_layernorm.weight.to(self.dtype),
-            self.linear(torch.cat(qkv)),
+            self.linear(self._qkv(attention)),
             self.linear(attention.o_proj.weight),
             layer.post_attention_layernorm.weight.to(self.dtype),
             self.linear(torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight])),
             self.linear(mlp.down_proj.weight),
         )
+
+    def _qkv(self, attention: torch.nn.Module) -> Tensor:
+        """Query, key and value as one weight (heads * head size, hidden_size), rotated pairs side by side."""
+        return torch.cat([self._paired(attention.q_proj.weight), self._paired(attention.k_proj.weight), attention.v_proj.weight])
 
     def _paired(self, weight: Tensor) -> Tensor:
         """Rows reordered so that the two halves of each rotated pair are neighbours, as complex numbers are stored.
@@ -188,9 +202,9 @@ class LeanLlama:
         )
 
 
-def _can_pack(model: PreTrainedModel) -> bool:
-    """Whether FBGEMM is there, and float16 holds the weights as well as bfloat16 does. float32 is left as it is: packed
-    sums are rounded in another order, and float32 is there for comparing with transformers."""
-    if model.device.type != "cpu" or model.dtype != torch.bfloat16 or torch.backends.quantized.engine not in ("x86", "fbgemm"):
-        return False
-    return all(bool(weight.abs().amax() <= _LARGEST_FLOAT16) for weight in model.parameters())
+    def _can_pack(self, model: PreTrainedModel) -> bool:
+        """Whether FBGEMM is there, and float16 holds the weights as well as bfloat16 does. float32 is left as it is: packed
+        sums are rounded in another order, and float32 is there for comparing with transformers."""
+        if model.device.type != "cpu" or model.dtype != torch.bfloat16 or torch.backends.quantized.engine not in ("x86", "fbgemm"):
+            return False
+        return all(bool(weight.abs().amax() <= _LARGEST_FLOAT16) for weight in model.parameters())

@@ -15,7 +15,8 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
 
 from .cache import ReplayCache, TrunkCache, new_cache
-from .lean import LeanCache, LeanLlama, qualifies
+from .kernel import lean_pass
+from .lean import LeanCache, qualifies
 from .output import OutputHead, final_norm
 from .tokens import Tokens
 
@@ -65,7 +66,7 @@ class Trunk:
         self.context: int = getattr(config, "max_position_embeddings", None) or UNBOUNDED
         self.hidden_size: int = config.hidden_size
         self.encode, self.decode, self.token_bytes = self.tokens.encode, self.tokens.decode, self.tokens.bytes_of
-        self.lean = LeanLlama(model, self.vocab_size) if qualifies(model) else None
+        self.lean = lean_pass(model, self.vocab_size) if qualifies(model) else None
         missing = self.tokens.missing_ids()
         self._missing = torch.tensor(missing, device=model.device) if missing else None
         self.final_norm = final_norm(model)
