@@ -1,5 +1,7 @@
 """Self-generated text: prompts, batches, loops, duplicates, resuming, the file's form."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from mtviz.training import generate
 from mtviz.training.corpus import read_corpus
-from mtviz.training.generate import Document, cut_loop, distinct, generate_batch, prompts, vocabulary_words, write_documents
+from mtviz.training.generate import Document, cut_loop, distinct, generate_batch, prompts, questions, vocabulary_words, write_documents
 from mtviz.trunk import Trunk
 from mtviz.trunk.tokens import BYTE_OF
 
@@ -44,11 +46,19 @@ def test_words_are_plain_and_whole_tokens(trunk):
 
 def test_prompts_are_wordings_filled_with_words(trunk):
     chosen = prompts(trunk, WORDS, 60, np.random.default_rng(0))
-    assert {kind for _, kind in chosen} == {"chat", "raw"} and len({tuple(ids) for ids, _ in chosen}) > 40
+    assert {kind for _, kind in chosen} == {"chat", "raw", "self"} and len({tuple(ids) for ids, _ in chosen}) > 40
     for ids, kind in chosen:
         text = trunk.decode(ids)
-        assert any(word in text.lower() for word in WORDS) and "{" not in text
-        assert text.startswith("<|im_start|>user\n") == (kind == "chat")
+        assert kind == "self" or any(word in text.lower() for word in WORDS) or any(character.isdigit() for character in text)
+        assert not re.search(r"{\d}", text) and text.startswith("<|im_start|>user\n") == (kind != "raw")
+
+
+def test_the_trunk_asks_in_the_users_place(trunk):
+    asked = questions(trunk, 6, 3)
+    assert asked == questions(trunk, 6, 3) != questions(trunk, 6, 4) and len(asked) == 6 and questions(trunk, 0, 3) == []
+    assert not any("<|im_" in question for question in asked)
+    chosen = [trunk.decode(ids) for ids, kind in prompts(trunk, WORDS, 40, np.random.default_rng(5)) if kind == "self"]
+    assert len(set(chosen)) > 10 and all(text.endswith("<|im_end|>\n<|im_start|>assistant\n") for text in chosen)
 
 
 def test_a_batch_repeats_itself_and_greedy_rows_are_the_trunks_own_text(trunk):
@@ -106,7 +116,7 @@ def test_the_command_writes_a_corpus_and_goes_on_after_an_interruption(trunk, tm
     assert 4 <= len(corpus) <= 12
     with np.load(tmp_path / "a.npz") as arrays:
         assert set(arrays) == {"tokens", "doc_len", "prompt_len", "temp", "kind"}
-        assert set(arrays["kind"]) <= {"chat", "raw"} and len(arrays["temp"]) == len(corpus)
+        assert set(arrays["kind"]) <= {"chat", "raw", "self"} and len(arrays["temp"]) == len(corpus)
     generate.main(["--out", str(tmp_path / "b.npz"), *command[2:]])
     assert read_corpus(tmp_path / "b.npz").tokens.tolist() == corpus.tokens.tolist()
 
