@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Mapping
 
 RULES = ("ratio", "speculative", "match", "typical")
-DRAFTERS = ("parallel", "hierarchical", "mtp", "adaptive", "lookup", "none")
+DRAFTERS = ("parallel", "hierarchical", "mtp", "adaptive", "hybrid", "lookup", "none")
 # The trunk that the service was started with, and the byte-level one that comes with the repository, each with its best heads.
 MODELS = {"default": "mtp", "bytes": "hierarchical"}
 OWN_MODEL = re.compile(r"own-[0-9a-f]{16}")  # one that was trained on the page, by the beginning of its fingerprint

@@ -105,6 +105,7 @@ class Round(TypedDict):
     seconds: RoundSeconds
     # What the length predictor said before each draft was drawn, one more than there are drafts where that was not worth its price.
     predicted_survival: NotRequired[list[float]]
+    copied: NotRequired[bool]  # by lookup, from the text before: the drafts were not drawn
 
 
 class Prefill(TypedDict):

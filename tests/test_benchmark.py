@@ -95,7 +95,7 @@ def test_every_way_writes_what_generate_writes():
         wanted = plain.run(prompt, 20)
         assert wanted.passes == len(wanted.ids) - 1
         assert lookup.run(prompt, 20).ids == wanted.ids
-        for way in mtviz_ways(trunk, [], [2, 4]):
+        for way in mtviz_ways(trunk, {}, [2, 4]):
             assert way.run(prompt, 20).ids == wanted.ids, way.name
 
 

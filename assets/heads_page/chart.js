@@ -4,7 +4,8 @@ import { label, s } from './svg.js';
 
 const [LEFT, TOP, WIDE, TALL] = [40, 12, 250, 190];
 const SHAPES = {
-  parallel: 'M-5 -5h10v10h-10z', hierarchical: 'M0 -6.5l6 11h-12z', mtp: 'M0 -5.5a5.5 5.5 0 1 0 .01 0z', adaptive: 'M0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5z', lookup: 'M-5 -5l10 10M5 -5l-10 10',
+  parallel: 'M-5 -5h10v10h-10z', hierarchical: 'M0 -6.5l6 11h-12z', mtp: 'M0 -5.5a5.5 5.5 0 1 0 .01 0z', adaptive: 'M0 -6.5l6.5 6.5l-6.5 6.5l-6.5 -6.5z', hybrid: 'M0 -7l2 5h5l-4 3.5l1.5 5.5l-4.5 -3.5l-4.5 3.5l1.5 -5.5l-4 -3.5h5z',
+  lookup: 'M-5 -5l10 10M5 -5l-10 10',
 };
 
 // `rows` are {family, survival}: shares by position, null where nothing was drafted.

@@ -27,7 +27,7 @@ export function createMeters(t) {
     const whole = draft + verify || 1;
     setVar(costBar, '--draft-share', draft / whole);
     setVar(costBar, '--target-share', verify / whole);
-    setText(draftText, draft ? `${t(`drafter.${view.settings.drafter}`)} ${formatMs(draft)}` : '');
+    setText(draftText, draft ? `${t(`drafter.${view.drafter}`)} ${formatMs(draft)}` : '');
     setText(passText, `${t('cost.pass')} ${formatMs(verify)}`);
     const tokens = view.accepted + (view.emitted ? 1 : 0);
     setText(costSum, view.whatIf ? t('whatif.badge') : t('cost.sum', { n: tokens, ms: formatMs(draft + verify) }));

@@ -18,7 +18,7 @@ export function createMicroscope(t) {
 
   function fill(view, at) {
     const draft = view.drafts[at];
-    const drafter = t(`drafter.${view.settings.drafter}`);
+    const drafter = t(`drafter.${view.drafter}`);
     head(draft.token, `${t('micro.place', { n: at + 1, offset: `+${draft.offset}` })} · ${SIGNS[draft.verdict]} ${t(`verdict.${draft.verdict}`)}`, at);
     show(
       h('p', { class: 'rule-words' }, ruleSentence(t, draft, view.settings, drafter)),

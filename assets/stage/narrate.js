@@ -10,7 +10,7 @@ export function captionAt(t, { view, marks }, state) {
   const ms = formatMs(view.seconds.verify);
   if (view.kind === 'prefill') return t('caption.prefill', { ms, token: quoted(view.emitted.token) });
   if (!n) return t('caption.plain', { ms, token: view.emitted ? quoted(view.emitted.token) : '' });
-  if (state.phase === 0) return t(`caption.propose.${view.settings.drafter}`, { n });
+  if (state.phase === 0) return t(`caption.propose.${view.drafter}`, { n });
   if (state.phase === 1) return t('caption.pass', { n, ms });
   if (state.phase === 2) {
     const at = Math.min(view.judged - 1, Math.max(0, Math.floor((state.ms - marks.judge - 1) / VERDICT)));

@@ -7,7 +7,7 @@ import { decodeToken } from './utf8.js';
 export function prefillView(trace, ends) {
   const { token, prob, seconds, length } = trace.prefill;
   return withPieces({
-    kind: 'prefill', index: -1, settings: trace.settings, drafts: [], whatIf: false,
+    kind: 'prefill', index: -1, settings: trace.settings, drafter: trace.settings.drafter, drafts: [], whatIf: false,
     after: { trunk_token: token, top_target: trace.prefill.top_target }, emitted: { kind: 'first', token, prob },
     cache: { before: 0, peak: length, after: length }, seconds: { draft: 0, verify: seconds },
   }, [], ends);
@@ -16,9 +16,15 @@ export function prefillView(trace, ends) {
 // `pending`: bytes of a character that the text before this round left unfinished.
 export function roundView(round, settings, pending, ends) {
   return withPieces({
-    kind: 'round', index: round.index, settings, drafts: round.drafts, after: round.after, whatIf: false,
+    kind: 'round', index: round.index, settings, drafter: drafterOf(round, settings), drafts: round.drafts, after: round.after, whatIf: false,
     emitted: round.emitted, cache: round.cache, seconds: round.seconds,
   }, pending, ends);
+}
+
+// Whose name a round bears: a drafter that copies or drafts does one of the two in each.
+function drafterOf(round, settings) {
+  if (round.copied) return 'lookup';
+  return settings.drafter === 'hybrid' ? 'adaptive' : settings.drafter;
 }
 
 // The same round under other settings, from the stored numbers alone. A token that the engine would draw anew is null.
@@ -28,7 +34,7 @@ export function whatIfView(round, settings, pending) {
   const at = round.drafts[judgement.accepted] ?? round.after;
   const prob = judgement.token && at.top_target.find(({ token }) => token.id === judgement.token.id)?.prob;
   return withPieces({
-    kind: 'round', index: round.index, settings, drafts, after: round.drafts[drafts.length] ?? round.after, whatIf: true,
+    kind: 'round', index: round.index, settings, drafter: drafterOf(round, settings), drafts, after: round.drafts[drafts.length] ?? round.after, whatIf: true,
     emitted: judgement.kind && { kind: judgement.kind, token: judgement.token, prob: prob ?? null },
     cache: { ...round.cache, after: round.cache.before + judgement.accepted + (judgement.kind ? 1 : 0) },
     seconds: round.seconds,

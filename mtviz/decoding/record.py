@@ -159,6 +159,8 @@ def _round(trunk: Trunk, step: RoundStep, index: int, settings: Settings) -> Rou
     }
     if proposal.survivals is not None:
         round_["predicted_survival"] = proposal.survivals
+    if proposal.copied and k:
+        round_["copied"] = True
     return round_
 
 

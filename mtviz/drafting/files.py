@@ -8,6 +8,7 @@ from typing import Callable, Iterator
 
 from mtviz.drafting.adaptive import AdaptiveDrafter
 from mtviz.drafting.heads import HeadsDrafter
+from mtviz.drafting.hybrid import HybridDrafter
 from mtviz.heads import Heads, HeadsError, MtpHeads, load_eagle, load_heads, load_medusa, native_heads
 from mtviz.heads.eagle import is_eagle
 from mtviz.heads.length import load_length
@@ -22,7 +23,7 @@ def load_drafters(directory: Path, trunk: Trunk) -> tuple[dict[str, Callable[[],
     are missing here were refused.
 
     `*.safetensors` are heads, named by their family, Medusa's or EAGLE's; a file goes before the trunk's own layers.
-    `mtp.length.json` beside `mtp` heads makes the one named "adaptive".
+    `mtp.length.json` beside `mtp` heads makes "adaptive", and "hybrid" of it and lookup.
     """
     loaded: dict[str, Heads] = {}
     drafters: dict[str, Callable[[], HeadsDrafter]] = {}
@@ -40,7 +41,8 @@ def load_drafters(directory: Path, trunk: Trunk) -> tuple[dict[str, Callable[[],
     path = directory / f"{ADAPTIVE_FAMILY}.length.json"
     if path.exists() and (heads := loaded.get(ADAPTIVE_FAMILY)) is not None:
         try:
-            drafters["adaptive"] = partial(AdaptiveDrafter, heads, load_length(path, heads))
+            predictor = load_length(path, heads)
+            drafters |= {"adaptive": partial(AdaptiveDrafter, heads, predictor), "hybrid": partial(HybridDrafter, heads, predictor)}
         except HeadsError as error:
             refused.append(error)
     return drafters, refused

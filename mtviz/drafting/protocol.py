@@ -28,13 +28,14 @@ class Proposal:
     temperature and top-k/top-p (at temperature 0 the temperature-1 softmax after top-k/top-p), and the plain softmax. A
     drafter that chooses instead of drawing has a law of one on each of its tokens, and both tables hold that.
     `survivals`, of a drafter that chooses its length: the predicted survival of each draft, and of the one that was not
-    worth its price where it stopped by itself.
+    worth its price where it stopped by itself. `copied` from the text before, by lookup, instead of drawn.
     """
 
     tokens: list[int]
     draft_probs: torch.Tensor
     raw_draft_probs: torch.Tensor
     survivals: list[float] | None = None
+    copied: bool = False
 
 
 class Drafter(Protocol):

@@ -170,10 +170,12 @@ def main(argv: list[str]) -> int:
 
 
 def _ways(trunk: Trunk, arguments: argparse.Namespace) -> list[Way]:
-    from mtviz.heads import load_heads
+    from mtviz.drafting.files import load_drafters
 
-    heads = [load_heads(path, trunk) for path in sorted(arguments.heads.glob("*.safetensors"))]
-    ways = [*transformers_ways(trunk, arguments.num_draft_tokens[0]), *mtviz_ways(trunk, heads, arguments.num_draft_tokens)]
+    drafters, refused = load_drafters(arguments.heads, trunk)
+    if refused:
+        raise refused[0]
+    ways = [*transformers_ways(trunk, arguments.num_draft_tokens[0]), *mtviz_ways(trunk, drafters, arguments.num_draft_tokens)]
     if arguments.peers:
         ways += peer_ways(trunk, arguments.num_draft_tokens[0])
     return ways
@@ -199,7 +201,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--model", help="a model directory, GGUF file or Hub id (default: SmolLM2-135M-Instruct)")
-    parser.add_argument("--heads", type=Path, default=ASSETS / "heads", metavar="DIRECTORY", help="heads files, one a family")
+    parser.add_argument("--heads", type=Path, default=ASSETS / "heads", metavar="DIRECTORY", help="heads files")
     parser.add_argument("--peers", action="store_true", help="also the packages of requirements-bench.txt")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result")
     return parser

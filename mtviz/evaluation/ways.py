@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Callable, Iterator, Sequence
+from typing import Callable, Iterator, Mapping, Sequence
 
 import torch
 
 from mtviz.decoding.loop import PrefillStep, decode
 from mtviz.decoding.record import decode_trace
-from mtviz.drafting.heads import HeadsDrafter
 from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
-from mtviz.heads import Heads
 from mtviz.settings import Settings
 from mtviz.trunk import Trunk
 
@@ -74,14 +72,14 @@ def _generate(trunk: Trunk, name: str, **options) -> Way:
     return Way(name, run)
 
 
-def mtviz_ways(trunk: Trunk, heads: Sequence[Heads], lengths: Sequence[int]) -> Iterator[Way]:
-    """mtviz's loop with no drafter, and with lookup and each family of heads at each proposal length."""
+def mtviz_ways(trunk: Trunk, drafters: Mapping[str, Callable[[], Drafter]], lengths: Sequence[int]) -> Iterator[Way]:
+    """mtviz's loop with no drafter, and with lookup and each of `drafters` at each proposal length."""
     yield mtviz_way("mtviz, no drafter", trunk, lambda: None, 0)
     for length in lengths:
         yield mtviz_way(f"mtviz, lookup {length}", trunk, lambda: LookupDrafter(trunk.vocab_size), length)
-    for family in heads:
+    for family, drafter in drafters.items():
         for length in lengths:
-            yield mtviz_way(f"mtviz, {family.family} {length}", trunk, lambda family=family: HeadsDrafter(family), length)
+            yield mtviz_way(f"mtviz, {family} {length}", trunk, drafter, length)
 
 
 def mtviz_way(name: str, trunk: Trunk, drafter: Callable[[], Drafter | None], length: int, recorded: bool = False) -> Way:

@@ -6,6 +6,8 @@ import { chipParts, quoted } from '../../assets/stage/token.js';
 import { decodeToken } from '../../assets/stage/utf8.js';
 import { formatPair, formatProb, formatRatio } from '../../assets/stage/format.js';
 import { createStrings } from '../../assets/stage/strings.js';
+import { roundView, whatIfView } from '../../assets/stage/view.js';
+import { makeTrace } from './traces.js';
 
 const hexToken = (bytes) => ({ id: 1, text: '', bytes: Buffer.from(bytes).toString('hex') });
 
@@ -65,4 +67,12 @@ test('figures keep small numbers apart from nothing, and compared numbers apart 
   assert.deepEqual([null, 0, 0.0007, 0.004, 0.87, 12.34, 340.2].map(formatRatio), ['–', '0.00', '7e−4', '0.004', '0.87', '12.3', '340']);
   assert.deepEqual(formatPair(0.4999, 0.5), ['0.4999', '0.5000']);
   assert.deepEqual(formatPair(0.5, 0.5), ['0.50', '0.50']);
+});
+
+test('a round of lookup-first bears the name of the one that made its drafts', () => {
+  const { settings, rounds: [round] } = makeTrace({ rule: 'match', drafter: 'hybrid' });
+  assert.equal(roundView(round, settings, [], false).drafter, 'adaptive');
+  assert.equal(roundView({ ...round, copied: true }, settings, [], false).drafter, 'lookup');
+  assert.equal(whatIfView({ ...round, copied: true }, settings, []).drafter, 'lookup');
+  assert.equal(roundView(round, { ...settings, drafter: 'mtp' }, [], false).drafter, 'mtp');
 });
