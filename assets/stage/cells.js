@@ -44,6 +44,7 @@ export function cellTrace(atlas, { row, column }) {
       after: { ...after, target_prob: atlas.afters.prob[at], raw_target_prob: atlas.afters.prob[at], entropy: atlas.afters.entropy[at] },
       emitted, cache: { before: start - 1, peak: start + drafted, after: start + said.length - 1 },
       seconds: { draft: run.draft_ms[index] / 1000, verify: run.verify_ms[index] / 1000 },
+      ...(drafted && settings.drafter === 'lookup' ? { copied: true } : {}),
     };
   });
   return {

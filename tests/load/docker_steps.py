@@ -72,7 +72,7 @@ def build(home: Path, port: int, wheels: Path | None) -> None:
             root.environment |= {key: value for key, value in given.items() if key not in ("HOME", "PATH", "GRADIO_SERVER_PORT")}
         elif name == "COPY":
             root.copy(rest)
-        elif name == "RUN" and not rest.startswith("useradd"):
+        elif name == "RUN" and not rest.startswith(("useradd", "apt-get")):  # not ours to do on this machine
             root.run(re.sub(r"--extra-index-url \S+", f"--find-links {wheels}", rest) if wheels else rest)
         elif name == "CMD":
             command = json.loads(rest)
