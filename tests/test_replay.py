@@ -1,11 +1,13 @@
 """Replaying a text says what decoding it again with another proposal length would have said."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from test_trunk import tiny_trunk
 
 from mtviz.drafting.heads import HeadsDrafter
-from mtviz.evaluation.acceptance import _decoded, replayed, summary
+from mtviz.evaluation.acceptance import _decoded, _outputs, measure, replayed, summary
 from mtviz.evaluation.replay import agreements, rounds
 from mtviz.heads import FAMILIES
 from mtviz.settings import Settings
@@ -50,3 +52,21 @@ def test_the_budget_shortens_the_last_proposals():
     agree = torch.zeros(3, 4, dtype=torch.bool)
     verdicts, emitted = rounds(agree, 4, 4, 4)
     assert [len(round_) for round_ in verdicts] == [2, 1, 0] and emitted == [1, 1, 1]
+
+
+def test_replayed_sampling_accepts_as_often_as_the_loop(trunk):
+    heads = FAMILIES["hierarchical"](trunk, torch.arange(0, 256)).requires_grad_(False)
+    torch.manual_seed(1)
+    for weight in heads.parameters():
+        weight.add_(0.02 * torch.randn_like(weight))
+    prompts = [f"prompt {n}" for n in range(60)]
+    settings = Settings(rule="speculative", temperature=1.0, num_draft_tokens=3, max_new_tokens=BUDGET)
+    texts = [(trunk.encode(prompt), output.tokens) for prompt, output in zip(prompts, _outputs(trunk, None, prompts, settings))]
+    dice = torch.Generator().manual_seed(0)
+    row = replayed("hierarchical", texts, [agreements(trunk, heads, text, dice) for text in texts], settings)
+    run = measure(trunk, HeadsDrafter(heads), prompts, replace(settings, seed=1000))
+    assert run["rounds"] > 1500 and 0.1 < run["survival"][0] < 0.9
+    for name in ("survival", "conditional_acceptance"):
+        for one, other, judged in zip(row[name], run[name], (1500, 400, 100)):
+            assert abs(one - other) < 4 * (2 * 0.25 / judged) ** 0.5, (name, row[name], run[name])
+    assert row["mean_acceptance_length"] == pytest.approx(run["mean_acceptance_length"], rel=0.05)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Sequence
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from mtviz.decoding.loop import PrefillStep, decode
@@ -29,6 +30,7 @@ from mtviz.trunk import Trunk, load_trunk
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 LOOP_NGRAM, LOOP_REPEATS = 12, 3
 RESAMPLES = 2000
+TIMED = 2  # prompts that a replayed row is timed on
 # Both are exact: the text is the trunk's own, whatever drafts.
 SETTINGS: tuple[dict[str, Any], ...] = ({"rule": "match", "temperature": 0.0}, {"rule": "speculative", "temperature": 1.0})
 
@@ -55,8 +57,12 @@ class Output(NamedTuple):
 
 
 def measure(trunk: Trunk, drafter: Drafter | None, prompts: Iterable[str], settings: Settings) -> dict[str, Any]:
-    """Decode every prompt and count: see `summary`."""
-    return summary(drafter.name if drafter is not None else "none", settings, [_decoded(trunk, drafter, prompt, settings) for prompt in prompts])
+    """Decode every prompt, each with a seed of its own, and count: see `summary`."""
+    return summary(drafter.name if drafter is not None else "none", settings, _outputs(trunk, drafter, prompts, settings))
+
+
+def _outputs(trunk: Trunk, drafter: Drafter | None, prompts: Iterable[str], settings: Settings) -> list[Output]:
+    return [_decoded(trunk, drafter, prompt, replace(settings, seed=settings.seed + n)) for n, prompt in enumerate(prompts)]
 
 
 def summary(family: str, settings: Settings, outputs: Sequence[Output]) -> dict[str, Any]:
@@ -107,7 +113,7 @@ def _decoded(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Setti
 
 
 def replayed(family: str, texts: Iterable[Text], agree: Iterable[Tensor], settings: Settings) -> dict[str, Any]:
-    """`measure`'s row, untimed, under `match` at temperature 0, read off texts that greedy decoding wrote and the `agreements` there."""
+    """`measure`'s row, untimed, read off texts that the trunk wrote by itself under `settings` and the `agreements` there."""
     outputs = [
         Output(list(new), *rounds(known, len(new), settings.num_draft_tokens, settings.max_new_tokens), [], [])
         for (_, new), known in zip(texts, agree)
@@ -192,7 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--json: {error}")
     words = [Path(word).name if word.startswith("/") else word for word in (sys.argv[1:] if argv is None else argv)]
     document["runs"].append(provenance(trunk, "python -m mtviz heads " + " ".join(words)))
-    agree: dict[str, list[Tensor]] = {}
+    agree: dict[tuple[str, str], list[Tensor]] = {}
     for exact in SETTINGS:
         if exact["rule"] not in arguments.rule:
             continue
@@ -204,11 +210,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                 known = next((row for row in document["results"] if _place(row) == (family, length, *exact.values())), None)
                 if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
                     continue
-                if arguments.replay and type(drafter) is HeadsDrafter and exact["rule"] == "match":
+                if arguments.replay and type(drafter) is HeadsDrafter:
                     texts = _texts(document, trunk, prompts, settings)
-                    if family not in agree:
-                        agree[family] = [agreements(trunk, drafter.heads, text) for text in texts]
-                    row = replayed(family, texts, agree[family], settings)
+                    if (family, exact["rule"]) not in agree:
+                        dice = torch.Generator().manual_seed(settings.seed) if settings.temperature else None
+                        agree[family, exact["rule"]] = [agreements(trunk, drafter.heads, text, dice) for text in texts]
+                    row = replayed(family, texts, agree[family, exact["rule"]], settings)
+                    timed = measure(trunk, drafter, prompts[:TIMED], settings)
+                    row |= {name: timed[name] for name in timed if name.startswith("milliseconds")} | {"timed_prompts": timed["outputs"]}
                 else:
                     row = measure(trunk, drafter, prompts, settings)
                 row |= {**described, "run": len(document["runs"]) - 1}
@@ -225,11 +234,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _texts(document: dict[str, Any], trunk: Trunk, prompts: Sequence[str], settings: Settings) -> list[Text]:
-    """The prompts with what greedy decoding writes after them, decoded where the document does not have them yet."""
-    if "texts" not in document:
-        lookup = LookupDrafter(trunk.vocab_size)  # any drafter gives these texts; this one needs no weights
-        document["texts"] = [_decoded(trunk, lookup, prompt, replace(settings, num_draft_tokens=4)).tokens for prompt in prompts]
-    return [(trunk.encode(prompt), tokens) for prompt, tokens in zip(prompts, document["texts"])]
+    """The prompts with what the trunk writes after them by itself, decoded where the document does not have them yet."""
+    texts = document.setdefault("texts", {})
+    if settings.rule not in texts:
+        texts[settings.rule] = [output.tokens for output in _outputs(trunk, None, prompts, settings)]
+    return [(trunk.encode(prompt), tokens) for prompt, tokens in zip(prompts, texts[settings.rule])]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -242,7 +251,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--family", action="append", help="only this family (may be given again); also lookup, for comparison")
     parser.add_argument("--lengths", type=int, nargs="+", choices=lengths, default=list(lengths), metavar="K")
     parser.add_argument("--rule", nargs="+", choices=rules, default=rules, help="match at temperature 0, speculative at 1 (default: both)")
-    parser.add_argument("--replay", action="store_true", help="under match, read every length off one greedy text a prompt (equal rounds, no times)")
+    parser.add_argument("--replay", action="store_true", help=f"read every length off one text a prompt that the trunk wrote alone (times from the loop over the first {TIMED})")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="added to, where it is there already")
