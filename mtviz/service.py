@@ -146,7 +146,7 @@ class Service:
             return {"live": True, "loading": False, "text": text, "drafters": [*sorted(self._drafters), "lookup", "none"]}
         if self._problem is not None:
             return {"live": False, "loading": False, "text": self._problem}
-        return {"live": False, "loading": True, "text": "the model is still loading; recorded traces play meanwhile"}
+        return {"live": False, "loading": True, "text": "model loading; recorded runs play meanwhile"}
 
     # --- the model -----------------------------------------------------------------------------------------------
 

@@ -36,6 +36,18 @@ def test_logits_are_those_of_float32(changes):
 
 @needs_kernel
 @torch.inference_mode()
+def test_gates_far_from_zero_open_and_close():
+    ids = torch.randint(0, 260, (20,)).tolist()
+    model = llama(num_hidden_layers=1)
+    model.model.layers[0].mlp.gate_proj.weight *= 256  # gates of hundreds, where e^x overflows
+    wanted = model(torch.tensor([ids])).logits[0]
+    assert model.model.layers[0].mlp.gate_proj(model.model.embed_tokens(torch.tensor(ids))).abs().max() > 100
+    trunk = Trunk(model.to(torch.bfloat16), byte_tokenizer(), "tiny")
+    torch.testing.assert_close(trunk.forward(ids, trunk.new_cache())[0], wanted, atol=1e-3, rtol=1e-4)
+
+
+@needs_kernel
+@torch.inference_mode()
 def test_a_position_has_the_same_bits_in_any_pass():
     trunk = compiled()
     ids = torch.randint(0, 260, (CHUNK + 60,)).tolist()

@@ -58,7 +58,7 @@ export function createBet(t, { player, columns, still, changed }) {
     bet.asked = bet.told = null;
     show('none');
   };
-  bet.question = () => t('bet.ask', { last: bet.asked.view.drafts.length + 1 });
+  bet.question = () => t(matchMedia('(hover: none)').matches ? 'bet.ask.touch' : 'bet.ask', { last: bet.asked.view.drafts.length + 1 });
   bet.answer = () => {
     const { pass: { view }, right, score } = bet.told;
     const refused = view.drafts[view.accepted];

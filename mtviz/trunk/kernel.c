@@ -9,7 +9,7 @@
    that single passes give.
 
    Weights (rows, columns) lie in blocks of 16 rows: word c * 8 + j of a block holds column c of its row j in the low half
-   and of row j + 8 in the high half. Columns must be a multiple of 8; the last block is padded with zeros.
+   and of row j + 8 in the high half; the last block is padded with zeros. Widths and head sizes must be multiples of 8.
 
    Architecture: Llama (Touvron et al. 2023), grouped queries (Ainslie et al. 2023), RMSNorm (Zhang and Sennrich 2019). */
 
@@ -56,11 +56,11 @@ INLINE floats larger(floats a, floats b) {
     return (floats)((first & (integers)a) | (~first & (integers)b));
 }
 
-/* e^x to within 2 ulp; 0 below -87. */
+/* e^x to within 2 ulp; 0 below -87, and e^88 above 88. */
 INLINE floats exponential(floats x) {
     const floats magic = 12582912.0f + (floats){}; /* 1.5 * 2^23: adding it rounds to whole numbers */
     integers kept = x > -87.0f + (floats){};
-    x = larger(x, -87.0f + (floats){});
+    x = -larger(-larger(x, -87.0f + (floats){}), -88.0f + (floats){});
     floats whole = (x * 1.44269504f + magic) - magic;
     floats r = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
     floats p = 1.9875691500e-4f + (floats){};
