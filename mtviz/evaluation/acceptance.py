@@ -22,7 +22,7 @@ from mtviz.drafting.heads import HeadsDrafter
 from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
 from mtviz.evaluation.machine import provenance
-from mtviz.evaluation.replay import Text, agreements, rounds
+from mtviz.evaluation.replay import Text, agreements, read, rounds
 from mtviz.settings import BOUNDS, DTYPES, Settings
 from mtviz.trace import count_verdicts, share
 from mtviz.trunk import Trunk, load_trunk
@@ -30,7 +30,7 @@ from mtviz.trunk import Trunk, load_trunk
 ASSETS = Path(__file__).resolve().parents[2] / "assets"
 LOOP_NGRAM, LOOP_REPEATS = 12, 3
 RESAMPLES = 2000
-TIMED = 2  # prompts that a replayed row is timed on
+TIMED = 1  # prompt that a replayed row is timed on
 # Both are exact: the text is the trunk's own, whatever drafts.
 SETTINGS: tuple[dict[str, Any], ...] = ({"rule": "match", "temperature": 0.0}, {"rule": "speculative", "temperature": 1.0})
 
@@ -115,8 +115,8 @@ def _decoded(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Setti
 def replayed(family: str, texts: Iterable[Text], agree: Iterable[Tensor], settings: Settings) -> dict[str, Any]:
     """`measure`'s row, untimed, read off texts that the trunk wrote by itself under `settings` and the `agreements` there."""
     outputs = [
-        Output(list(new), *rounds(known, len(new), settings.num_draft_tokens, settings.max_new_tokens), [], [])
-        for (_, new), known in zip(texts, agree)
+        Output(list(text.new), *rounds(known, len(text.new), settings.num_draft_tokens, settings.max_new_tokens), [], [])
+        for text, known in zip(texts, agree)
     ]
     return {**summary(family, settings, outputs), "replayed": True}
 
@@ -198,6 +198,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--json: {error}")
     words = [Path(word).name if word.startswith("/") else word for word in (sys.argv[1:] if argv is None else argv)]
     document["runs"].append(provenance(trunk, "python -m mtviz heads " + " ".join(words)))
+    texts: dict[str, list[Text]] = {}
     agree: dict[tuple[str, str], list[Tensor]] = {}
     for exact in SETTINGS:
         if exact["rule"] not in arguments.rule:
@@ -211,11 +212,13 @@ def main(argv: Sequence[str] | None = None) -> int:
                 if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
                     continue
                 if arguments.replay and type(drafter) is HeadsDrafter:
-                    texts = _texts(document, trunk, prompts, settings)
-                    if (family, exact["rule"]) not in agree:
+                    rule = exact["rule"]
+                    if rule not in texts:
+                        texts[rule] = _texts(document, trunk, prompts, settings)
+                    if (family, rule) not in agree:
                         dice = torch.Generator().manual_seed(settings.seed) if settings.temperature else None
-                        agree[family, exact["rule"]] = [agreements(trunk, drafter.heads, text, dice) for text in texts]
-                    row = replayed(family, texts, agree[family, exact["rule"]], settings)
+                        agree[family, rule] = [agreements(drafter.heads, text, dice) for text in texts[rule]]
+                    row = replayed(family, texts[rule], agree[family, rule], settings)
                     timed = measure(trunk, drafter, prompts[:TIMED], settings)
                     row |= {name: timed[name] for name in timed if name.startswith("milliseconds")} | {"timed_prompts": timed["outputs"]}
                 else:
@@ -238,7 +241,7 @@ def _texts(document: dict[str, Any], trunk: Trunk, prompts: Sequence[str], setti
     texts = document.setdefault("texts", {})
     if settings.rule not in texts:
         texts[settings.rule] = [output.tokens for output in _outputs(trunk, None, prompts, settings)]
-    return [(trunk.encode(prompt), tokens) for prompt, tokens in zip(prompts, texts[settings.rule])]
+    return [read(trunk, trunk.encode(prompt), tokens) for prompt, tokens in zip(prompts, texts[settings.rule])]
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -251,7 +254,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--family", action="append", help="only this family (may be given again); also lookup, for comparison")
     parser.add_argument("--lengths", type=int, nargs="+", choices=lengths, default=list(lengths), metavar="K")
     parser.add_argument("--rule", nargs="+", choices=rules, default=rules, help="match at temperature 0, speculative at 1 (default: both)")
-    parser.add_argument("--replay", action="store_true", help=f"read every length off one text a prompt that the trunk wrote alone (times from the loop over the first {TIMED})")
+    parser.add_argument("--replay", action="store_true", help="read every length off one text a prompt that the trunk wrote alone (times from the loop over the first)")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="added to, where it is there already")

@@ -12,7 +12,7 @@ all. That it came as a draft has then the chance min(1, q(x) / p(x)), and is dra
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import NamedTuple, Sequence
 
 import torch
 from torch import Tensor
@@ -20,28 +20,42 @@ from torch import Tensor
 from mtviz.heads import Heads
 from mtviz.trunk import Trunk
 
-Text = tuple[Sequence[int], Sequence[int]]  # the prompt's ids and those that the trunk wrote after it
+
+class Text(NamedTuple):
+    """The ids of a prompt and of what the trunk wrote after it; and of one pass over them, for all families: the trunk's
+    states `hidden` (n, hidden_size), and `probs` (n - 1,) float64 that it gave each token after the first."""
+
+    prompt: Sequence[int]
+    new: Sequence[int]
+    hidden: Tensor
+    probs: Tensor
 
 
 @torch.inference_mode()
-def agreements(trunk: Trunk, heads: Heads, text: Text, dice: torch.Generator | None = None) -> Tensor:
+def read(trunk: Trunk, prompt: Sequence[int], new: Sequence[int]) -> Text:
+    logits, hidden = trunk.forward([*prompt, *new], trunk.new_cache())
+    following = torch.tensor([*prompt, *new], device=logits.device)[1:, None]
+    probs = [row.double().softmax(-1).gather(-1, token) for row, token in zip(logits, following)]  # a row at a time: all would be large
+    return Text(prompt, new, hidden, torch.cat(probs))
+
+
+@torch.inference_mode()
+def agreements(heads: Heads, text: Text, dice: torch.Generator | None = None) -> Tensor:
     """Bool (new tokens - 1, max_draft_tokens): at [r, i], whether draft i of a round that starts after new token r is
     accepted, all drafts before it being so. With `dice` under `speculative`, else under `match`."""
-    prompt, new = text
-    tokens = torch.tensor([*prompt, *new], device=heads.draft_ids.device)
-    logits, hidden = trunk.forward(tokens.tolist(), trunk.new_cache(), last_only=dice is None)
-    starts = torch.arange(len(prompt) + 1, len(tokens), device=tokens.device)
+    tokens = torch.tensor([*text.prompt, *text.new], device=heads.draft_ids.device)
+    starts = torch.arange(len(text.prompt) + 1, len(tokens), device=tokens.device)
     agree = torch.zeros(len(starts), heads.max_draft_tokens, dtype=torch.bool)
-    for i, output in enumerate(heads.unroll(tokens[None], hidden[None].float(), heads.max_draft_tokens)):
+    for i, output in enumerate(heads.unroll(tokens[None], text.hidden[None].float(), heads.max_draft_tokens)):
         inside = starts[starts + i < len(tokens)] + i
         drafted = heads.unembed(output[0, inside - 2])
         if dice is None:
             accepted = heads.draft_ids[drafted.argmax(-1)] == tokens[inside]
         else:
-            p = logits[inside - 1].double().softmax(-1).gather(-1, tokens[inside][:, None])[:, 0]
-            q = torch.zeros(len(inside), trunk.vocab_size, dtype=p.dtype, device=p.device)
-            q[:, heads.draft_ids] = drafted.double().softmax(-1)
-            accepted = torch.rand(len(inside), generator=dice).to(p) * p < q.gather(-1, tokens[inside][:, None])[:, 0]
+            law = drafted.double().softmax(-1)
+            at = torch.searchsorted(heads.draft_ids, tokens[inside]).clamp_max(len(heads.draft_ids) - 1)
+            q = law.gather(-1, at[:, None])[:, 0] * (heads.draft_ids[at] == tokens[inside])
+            accepted = torch.rand(len(inside), generator=dice).to(q) * text.probs[inside - 1] < q
         agree[: len(inside), i] = accepted.cpu()
     return agree.cumprod(1).bool()
 
