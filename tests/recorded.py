@@ -4,6 +4,7 @@ from fakes import ScriptedDrafter, ScriptedTrunk, prefix_law
 
 from mtviz.atlas import cell_settings, cells, pack
 from mtviz.decoding.record import decode_trace
+from mtviz.drafting.lookup import LookupDrafter
 from mtviz.settings import Settings
 
 VOCAB = 10
@@ -48,6 +49,11 @@ def decode_wordy(prompt, settings):
     """As `Service.decode`, by a scripted trunk whose greedy text goes on for a while."""
     trunk = WordyTrunk(scripted_law(5), VOCAB, end_ids=[END])
     yield from decode_trace(trunk, new_drafter(5), prompt, settings)
+
+
+def decode_copied(prompt, settings):
+    """The same with n-gram lookup."""
+    yield from decode_trace(WordyTrunk(scripted_law(5), VOCAB, end_ids=[END]), LookupDrafter(VOCAB), prompt, settings)
 
 
 def wordy_atlas(**settings):

@@ -107,6 +107,25 @@ def test_the_command_adds_to_its_file_and_measures_nothing_twice(command, trunk,
     assert anew["heads_revision"] != row["heads_revision"] and anew["run"] == 2
 
 
+def test_replaying_writes_the_loops_rows_under_both_rules_and_keeps_its_texts(command, monkeypatch):
+    run = command("--family", "mtp", "--lengths", "1", "3")["results"]
+    command.out.unlink()
+    asked = ("--family", "mtp", "--family", "hybrid", "--lengths", "1", "3", "--replay", "--rule", "match", "speculative")
+    document = command(*asked)
+    assert set(document["texts"]) == {"match", "speculative"} and all(len(texts) == 2 for texts in document["texts"].values())
+    rows = {(row["family"], row["rule"], row["num_draft_tokens"]): row for row in document["results"]}
+    assert len(rows) == 8 and [row.get("replayed") for row in document["results"]] == [None] * 4 + [True] * 4
+    for row in run:
+        again = rows["mtp", "match", row["num_draft_tokens"]]
+        assert again["timed_prompts"] == 1 and again["milliseconds_per_pass"] > 0
+        assert {name: again[name] for name in ("by_output", "survival", "rounds")} == {name: row[name] for name in ("by_output", "survival", "rounds")}
+    monkeypatch.setattr(acceptance, "_outputs", lambda *_: pytest.fail("decoded again"))
+    assert command(*asked)["results"] == document["results"]
+    command.out.write_text(json.dumps(document | {"texts": [[1]]}))
+    with pytest.raises(SystemExit):
+        command(*asked)
+
+
 def test_what_does_not_fit_is_said_before_anything_is_measured(command, capsys):
     command("--family", "mtp", "--lengths", "1")
     before = command.out.read_bytes()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from recorded import decode_wordy
+from recorded import decode_copied, decode_wordy
 
 from mtviz.atlas import LENGTHS, THRESHOLDS, cell_settings, cells, expand, load, pack, stripped
 from mtviz.evaluation.atlas import record, same_run
@@ -53,6 +53,15 @@ def test_recording_gives_the_runs_that_decoding_every_cell_gives(path, traces):
         assert [[d["verdict"] for d in r["drafts"]] for r in again["rounds"]] == [[d["verdict"] for d in r["drafts"]] for r in trace["rounds"]]
         assert [[d["gate"] for d in r["drafts"]] for r in again["rounds"]] == [
             [None if d["gate"] is None else pytest.approx(d["gate"], rel=1e-3) for d in r["drafts"]] for r in trace["rounds"]]
+
+
+def test_copies_come_out_as_copies():
+    base = Settings(drafter="lookup", max_new_tokens=24).to_dict()
+    traces = {cell: list(decode_copied("Once", Settings.from_mapping(cell_settings(base, cell))))[-1] for cell in cells()}
+    atlas = json.loads(json.dumps(pack(traces, {})))
+    rounds = [round_ for cell in cells() for round_ in expand(atlas, cell)["rounds"]]
+    assert {bool(round_["drafts"]) for round_ in rounds} == {True, False}
+    assert all(round_.get("copied", False) == bool(round_["drafts"]) for round_ in rounds)
 
 
 def test_the_exact_text_does_not_move_with_the_length_and_a_loose_one_drifts(path):

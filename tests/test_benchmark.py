@@ -5,12 +5,14 @@ import time
 
 import pytest
 import torch
+from test_heads import random_heads
 from test_trunk import tiny_trunk
 
 from mtviz.evaluation import benchmark
 from mtviz.evaluation.benchmark import Run, main, measure, summarise, table
 from mtviz.evaluation.machine import PeakMemory, memory_bandwidth
 from mtviz.evaluation.ways import Output, Way, mtviz_way, mtviz_ways, transformers_ways
+from mtviz.drafting.heads import HeadsDrafter
 from mtviz.drafting.lookup import LookupDrafter
 
 PROMPTS = ["one two three one two three one", "aaaa", "What rhymes with bench?"]
@@ -95,7 +97,9 @@ def test_every_way_writes_what_generate_writes():
         wanted = plain.run(prompt, 20)
         assert wanted.passes == len(wanted.ids) - 1
         assert lookup.run(prompt, 20).ids == wanted.ids
-        for way in mtviz_ways(trunk, {}, [2, 4]):
+        ways = list(mtviz_ways(trunk, {"mtp": lambda: HeadsDrafter(random_heads(trunk))}, [2, 4]))
+        assert [way.name for way in ways[1:]] == ["mtviz, lookup 2", "mtviz, lookup 4", "mtviz, mtp 2", "mtviz, mtp 4"]
+        for way in ways:
             assert way.run(prompt, 20).ids == wanted.ids, way.name
 
 
@@ -133,6 +137,8 @@ def test_command(monkeypatch, tmp_path, capsys):
     assert result == json.loads(file.read_text())
     assert [row["way"] for row in result["rows"]] == ["generate", "generate, prompt lookup 4", "mtviz, no drafter", "mtviz, lookup 4"]
     assert all(row["identical"] == 3 for row in result["rows"])
+    (tmp_path / "mtp.safetensors").write_bytes(b"damaged")
+    assert main(options) == 2 and "mtp.safetensors" in capsys.readouterr().err
     assert result["seconds_per_pass_limit"] > 0
 
 

@@ -12,6 +12,7 @@ from test_trunk import tiny_trunk
 
 import mtviz.trunk
 from mtviz.drafting.files import load_drafters
+from mtviz.drafting.hybrid import COST
 from mtviz.drafting.protocol import Choice
 from mtviz.heads import FAMILIES, load_heads, save_heads
 from mtviz.service import Service
@@ -85,7 +86,8 @@ def test_the_hybrid_copies_what_stood_before_and_drafts_elsewhere(trunk, shipped
     copied = hybrid.propose([*ids, 6], 3, sample)  # 7 5 6 stood before
     assert copied.copied and copied.tokens == [9, 7, 5] and not drawn and copied.draft_probs[range(3), copied.tokens].tolist() == [1, 1, 1]
     drafted = hybrid.propose([*ids, 8], 3, sample)  # 5 8 is new
-    assert not drafted.copied and drafted.survivals and len(drawn) == len(drafted.tokens)
+    assert not drafted.copied and len(drawn) == len(drafted.tokens) == 1 and drafted.survivals == pytest.approx([0.5, 0.25])
+    assert hybrid.predictor.cost == COST  # the first draft, worth a half, pays at .3; the second, worth a quarter, does not
     hybrid.start()
     assert not hybrid.propose([7, 5], 0, sample).tokens
 

@@ -12,7 +12,7 @@ from mtviz.decoding.sampling import sampler
 from mtviz.drafting.heads import HeadsDrafter
 from mtviz.heads import FAMILIES, HeadsError, load_heads, save_heads
 from mtviz.settings import Settings
-from mtviz.trunk import Trunk
+from mtviz.trunk import Trunk, kernel
 
 GREEDY = sampler(Settings(temperature=0.0), lambda: 0.5)
 families = pytest.mark.parametrize("family", ["parallel", "hierarchical"])
@@ -88,7 +88,10 @@ def test_decoding_with_them_gives_the_trunks_own_text(trunk, family):
 
 
 @families
-def test_packed_drafting_gives_the_same_logits(family):
+@pytest.mark.parametrize("compiled", [True, False])
+def test_packed_drafting_gives_the_same_logits(family, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(kernel, "library", lambda: None)
     trunk = tiny_trunk(dtype=torch.bfloat16)
     heads = random_heads(trunk, family=family)
     for weight in heads.parameters():

@@ -1,6 +1,8 @@
 """The kernel: transformers' numbers, the same for a position in any pass, and torch's own products where it cannot be had."""
 
 import logging
+import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,7 +15,8 @@ from mtviz.trunk import Trunk, kernel, load_trunk
 from mtviz.trunk.kernel import CompiledLlama, lean_pass, pack
 from mtviz.trunk.lean import CHUNK, LeanLlama
 
-needs_kernel = pytest.mark.skipif(kernel.library() is None, reason="no C compiler, or a processor that the kernel is not for")
+could = sys.platform == "linux" and shutil.which("cc") and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
+needs_kernel = pytest.mark.skipif(not could, reason="no C compiler, or a processor that the kernel is not for")
 WIDE = {"hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 64}
 
 
@@ -68,7 +71,7 @@ def test_a_position_has_the_same_bits_in_any_pass():
 @torch.inference_mode()
 def test_several_sequences_share_a_pass():
     trunk = compiled()
-    texts = [torch.randint(0, 260, (n,)).tolist() for n in (1, 40, 7, CHUNK)]  # the last one's cache must grow
+    texts = [torch.randint(0, 260, (n,)).tolist() for n in (1, 40, 7, CHUNK + 1)]  # the last one's cache must grow
     caches = [trunk.new_cache() for _ in texts]
     for text, cache in zip(texts, caches):
         if text[:-1]:
@@ -90,6 +93,19 @@ def test_products_of_any_number_of_rows_and_positions(rows):
         torch.testing.assert_close(product(x), (x.double() @ weight.double().T).float(), atol=1e-4, rtol=1e-4)
     x = torch.randn(72, 3, 2).permute(2, 1, 0)  # not contiguous
     torch.testing.assert_close(product(x), x @ weight.float().T, atol=1e-4, rtol=1e-4)
+
+
+@needs_kernel
+@torch.inference_mode()
+def test_what_c_would_read_past_is_refused():
+    lean = compiled().lean
+    for wrong in (torch.zeros(2, 40), torch.zeros(2, 48, dtype=torch.bfloat16)):
+        with pytest.raises(ValueError, match="float32 of width 48"):
+            lean.unembed(wrong)
+        with pytest.raises(ValueError, match="float32 of width 48"):
+            lean.run(lean._layers, wrong, lean.new_cache())
+    with pytest.raises(ValueError, match="2 layers need a cache"):
+        lean.forward([1], lean.new_cache(layers=1))
 
 
 def test_packing_pads_and_keeps_every_weight():
@@ -126,18 +142,34 @@ def test_the_trunks_text_for_training_is_what_it_writes_alone():
     assert isinstance(document, Document) and len(document.tokens) > document.prompt_len
 
 
-def test_without_a_compiler_torch_makes_the_products(monkeypatch, tmp_path, caplog):
-    model = llama().to(torch.bfloat16)
-    fresh = kernel.library.__wrapped__  # what it returned before is remembered
-    monkeypatch.setattr(kernel, "library", fresh)
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    """`library` as in a new process, with an empty cache."""
+    monkeypatch.setattr(kernel, "library", kernel.library.__wrapped__)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("CC", "no-such-compiler")
-    assert type(lean_pass(model, 260)) is LeanLlama
-    monkeypatch.setenv("CC", "false")
-    with caplog.at_level(logging.WARNING):
+    return tmp_path / "mtviz"
+
+
+def test_without_a_compiler_torch_makes_the_products(fresh, monkeypatch, caplog):
+    model = llama().to(torch.bfloat16)
+    for compiler in ("no-such-compiler", "false"):
+        monkeypatch.setenv("CC", compiler)
         assert type(lean_pass(model, 260)) is LeanLlama
-    if torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512"):
-        assert "torch's own products instead" in caplog.text and not list((tmp_path / "mtviz").iterdir())
+    if could:
+        assert caplog.text.count("torch's own products instead") == 2 and not list(fresh.iterdir())
+
+
+@needs_kernel
+def test_a_damaged_kernel_is_made_anew_and_a_strangers_is_left_alone(fresh, monkeypatch, caplog):
+    monkeypatch.setenv("CC", "cc -g0")
+    assert kernel.library() is not None
+    (compiled_once,) = fresh.iterdir()
+    whole = compiled_once.read_bytes()
+    compiled_once.unlink()  # else what this process has loaded would change under it
+    compiled_once.write_bytes(whole[:100])
+    assert kernel.library() is not None and [compiled_once] == list(fresh.iterdir()) and compiled_once.stat().st_size == len(whole)
+    monkeypatch.setattr(kernel.os, "getuid", lambda: -1)
+    assert kernel.library() is None and "somebody else's" in caplog.text
 
 
 def test_float32_and_odd_sizes_stay_with_torch():

@@ -121,6 +121,14 @@ def test_the_stage_gets_them_as_the_mtp_family(tmp_path):
     assert list(drafters) == ["mtp"] and not refused and len(drafters["mtp"]().heads.fingerprint) == 64
 
 
+@pytest.mark.parametrize("kind", ["mimo", "glm4-moe"])
+def test_they_leave_the_angles_of_the_trunk_exact(tmp_path, kind):
+    exact = loaded(kind, tmp_path).model.get_decoder().rotary_emb.inv_freq
+    trunk = load_trunk(str(tmp_path), dtype="bfloat16", device="cpu")
+    assert native_heads(trunk) is not None and not torch.equal(exact, exact.bfloat16().float())
+    assert torch.equal(trunk.model.get_decoder().rotary_emb.inv_freq, exact)
+
+
 def test_the_service_serves_such_a_model(tmp_path):
     service = Service(model=str(tiny_models.save_native("glm4-moe", tmp_path / "tiny")), dtype="float32", heads=tmp_path / "none")
     *_, trace = service.decode("hello", Settings(drafter="mtp", rule="match", num_draft_tokens=3, max_new_tokens=8))

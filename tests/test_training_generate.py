@@ -49,16 +49,21 @@ def test_prompts_are_wordings_filled_with_words(trunk):
     assert {kind for _, kind in chosen} == {"chat", "raw", "self"} and len({tuple(ids) for ids, _ in chosen}) > 40
     for ids, kind in chosen:
         text = trunk.decode(ids)
-        assert kind == "self" or any(word in text.lower() for word in WORDS) or any(character.isdigit() for character in text)
+        assert kind == "self" or any(word in text.lower() for word in WORDS) or re.search(r"\d+ (plus|by|percent)", text)
         assert not re.search(r"{\d}", text) and text.startswith("<|im_start|>user\n") == (kind != "raw")
 
 
-def test_the_trunk_asks_in_the_users_place(trunk):
-    asked = questions(trunk, 6, 3)
-    assert asked == questions(trunk, 6, 3) != questions(trunk, 6, 4) and len(asked) == 6 and questions(trunk, 0, 3) == []
+def test_the_trunk_asks_in_the_users_place(trunk, monkeypatch):
+    opening = trunk.encode("a")[: trunk.encode("a").index(trunk.encode("a", raw=True)[0])]
+    asked = questions(trunk, opening, 6, 3)
+    assert asked == questions(trunk, opening, 6, 3) != questions(trunk, opening, 6, 4) and len(asked) == 6
+    assert questions(trunk, opening, 0, 3) == []
     assert not any("<|im_" in question for question in asked)
     chosen = [trunk.decode(ids) for ids, kind in prompts(trunk, WORDS, 40, np.random.default_rng(5)) if kind == "self"]
     assert len(set(chosen)) > 10 and all(text.endswith("<|im_end|>\n<|im_start|>assistant\n") for text in chosen)
+    bare = trunk.encode
+    monkeypatch.setattr(trunk, "encode", lambda text, raw=False: bare(text, raw=True))  # a trunk without a chat template
+    assert {kind for _, kind in prompts(trunk, WORDS, 60, np.random.default_rng(0))} == {"chat", "raw"}
 
 
 def test_a_batch_repeats_itself_and_greedy_rows_are_the_trunks_own_text(trunk):

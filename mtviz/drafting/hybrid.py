@@ -12,12 +12,12 @@ from mtviz.heads import Heads
 from mtviz.heads.length import LengthPredictor
 
 SHORTEST_NGRAM = 2  # one token that stood before says too little: heads guess better then
-COST = 0.3  # of a draft and its verification, in trunk passes, on two CPU cores (docs/speed.md): this drafter is there for speed
+COST = 0.3  # of a draft and its verification, in trunk passes: the fastest of those tried on two CPU cores (docs/speed.md)
 
 
 class HybridDrafter(AdaptiveDrafter):
-    """Copies where the last two tokens or more stood before; elsewhere it drafts as `adaptive` does. A copy costs no pass of
-    the heads, and which of the two drafts is known before any token is drawn."""
+    """Copies where the last two tokens or more stood before; elsewhere it drafts as `adaptive` does. A copy puts off what
+    the heads have to read until they draft again, and which of the two drafts is known before any token is drawn."""
 
     def __init__(self, heads: Heads, predictor: LengthPredictor) -> None:
         self._lookup = LookupDrafter(heads.trunk.vocab_size, shortest_ngram=SHORTEST_NGRAM)

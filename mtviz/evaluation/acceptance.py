@@ -23,6 +23,7 @@ from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
 from mtviz.evaluation.machine import provenance
 from mtviz.evaluation.replay import Text, agreements, read, rounds
+from mtviz.heads import NativeMtpHeads
 from mtviz.settings import BOUNDS, DTYPES, Settings
 from mtviz.trace import count_verdicts, share
 from mtviz.trunk import Trunk, load_trunk
@@ -211,7 +212,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 known = next((row for row in document["results"] if _place(row) == (family, length, *exact.values())), None)
                 if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
                     continue
-                if arguments.replay and type(drafter) is HeadsDrafter:
+                if arguments.replay and type(drafter) is HeadsDrafter and not isinstance(drafter.heads, NativeMtpHeads):
                     rule = exact["rule"]
                     if rule not in texts:
                         texts[rule] = _texts(document, trunk, prompts, settings)
@@ -220,7 +221,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                         agree[family, rule] = [agreements(drafter.heads, text, dice) for text in texts[rule]]
                     row = replayed(family, texts[rule], agree[family, rule], settings)
                     timed = measure(trunk, drafter, prompts[:TIMED], settings)
-                    row |= {name: timed[name] for name in timed if name.startswith("milliseconds")} | {"timed_prompts": timed["outputs"]}
+                    row |= {name: timed[name] for name in timed if name.startswith("milliseconds")} | {"timed_prompts": timed["outputs"] - timed["looping_outputs"]}
                 else:
                     row = measure(trunk, drafter, prompts, settings)
                 row |= {**described, "run": len(document["runs"]) - 1}
@@ -280,6 +281,8 @@ def _begin(path: Path, of: dict[str, Any]) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is no JSON: {error}") from error
+    if not isinstance(found.get("texts", {}), dict):
+        raise ValueError(f"the texts in {path} are not kept by rule; name another file")
     if other := [name for name in of if found.get(name) != of[name]]:
         raise ValueError(f"{path} was measured with another {', '.join(other)}; name another file")
     return found

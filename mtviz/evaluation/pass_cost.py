@@ -88,7 +88,7 @@ def _rounds(
     for turn in range(WARM_UP + rounds):
         for run in runs:
             step = next(run)
-            if turn >= WARM_UP:
+            if turn >= WARM_UP and not step.proposal.copied:  # a copy is no draft of the heads
                 times[len(step.proposal.tokens)].append((step.draft_seconds, step.verify_seconds))
                 contexts.append(step.cache_lengths[0])
     return times, contexts

@@ -33,6 +33,7 @@ class Text(NamedTuple):
 
 @torch.inference_mode()
 def read(trunk: Trunk, prompt: Sequence[int], new: Sequence[int]) -> Text:
+    """One pass over what the trunk wrote. Raises ValueError past the trunk's context."""
     logits, hidden = trunk.forward([*prompt, *new], trunk.new_cache())
     following = torch.tensor([*prompt, *new], device=logits.device)[1:, None]
     probs = [row.double().softmax(-1).gather(-1, token) for row, token in zip(logits, following)]  # a row at a time: all would be large

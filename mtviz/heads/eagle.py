@@ -18,6 +18,7 @@ from transformers import LlamaForCausalLM
 from transformers.modeling_layers import MtpModel
 
 from mtviz.trunk import Trunk
+from mtviz.trunk.checkpoint import cast
 
 from .base import HeadsError
 from .native import NativeMtpHeads, layers_for
@@ -48,7 +49,7 @@ def load_eagle(path: Path, trunk: Trunk) -> NativeMtpHeads:
     layers = _without_norms(layers_for(trunk.model, 1), bias="eh_proj.bias" in tensors)
     check_tensors(path, tensors, layers.layers[0].state_dict())
     layers.layers[0].load_state_dict(tensors)
-    layers.to(trunk.model.device, trunk.model.dtype).eval().requires_grad_(False)
+    cast(layers, trunk.model.dtype, trunk.model.device).eval().requires_grad_(False)
     return NativeMtpHeads(trunk, layers)
 
 

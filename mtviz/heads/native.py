@@ -23,7 +23,7 @@ from transformers.initialization import no_init_weights
 from transformers.modeling_layers import MtpModel
 
 from mtviz.trunk import Trunk
-from mtviz.trunk.checkpoint import read_tensors, stored_tensors
+from mtviz.trunk.checkpoint import cast, read_tensors, stored_tensors
 from mtviz.trunk.model import fingerprint
 
 from .base import Heads, HeadsError
@@ -155,7 +155,7 @@ def native_heads(trunk: Trunk, hidden: HiddenState = HIDDEN) -> NativeMtpHeads |
         return None
     if not all(torch.isfinite(weight).all() for weight in layers.layers.parameters()):
         raise HeadsError(f"the MTP layers of {trunk.name} hold NaN or infinite weights")
-    layers.to(trunk.model.device, trunk.model.dtype).eval().requires_grad_(False)
+    cast(layers, trunk.model.dtype, trunk.model.device).eval().requires_grad_(False)
     return NativeMtpHeads(trunk, layers, hidden)
 
 

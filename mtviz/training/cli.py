@@ -17,7 +17,7 @@ import torch
 
 from mtviz.heads import FAMILIES, MtpHeads, load_heads, save_heads
 from mtviz.trunk import Trunk, load_trunk
-from mtviz.trunk.load import cache_directory
+from mtviz.trunk.places import cache_directory
 
 from . import from_scratch
 from .batches import Document

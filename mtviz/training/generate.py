@@ -105,21 +105,25 @@ def vocabulary_words(trunk: Trunk) -> list[str]:
 
 
 def prompts(trunk: Trunk, words: Sequence[str], count: int, dice: np.random.Generator) -> list[tuple[list[int], str]]:
-    """`count` prompts as (ids, kind)."""
-    kinds = dice.choice(["raw", "self", "chat"], count, p=[RAW_SHARE, SELF_SHARE, 1 - RAW_SHARE - SELF_SHARE])
-    asked = iter(questions(trunk, int((kinds == "self").sum()), int(dice.integers(2**62))))
+    """`count` prompts as (ids, kind). A trunk without a chat template has no turn of the user to write."""
+    opening = os.path.commonprefix([trunk.encode("a"), trunk.encode("b")])
+    own = SELF_SHARE if opening else 0.0
+    kinds = dice.choice(["raw", "self", "chat"], count, p=[RAW_SHARE, own, 1 - RAW_SHARE - own])
+    asked = iter(questions(trunk, opening, int((kinds == "self").sum()), int(dice.integers(2**62))))
     chosen = []
     for kind in kinds.tolist():
         wordings = OPENINGS if kind == "raw" else WORDINGS
         text = wordings[dice.integers(len(wordings))].format(*dice.choice(words, 2), *dice.integers(2, [1000, 100]))
-        text = next(asked) if kind == "self" else text if text.startswith(CODE) else text[0].upper() + text[1:]
+        if kind == "self":
+            text = next(asked)
+        elif not text.startswith(CODE):
+            text = text[0].upper() + text[1:]
         chosen.append((trunk.encode(text, raw=kind == "raw"), kind))
     return chosen
 
 
-def questions(trunk: Trunk, count: int, seed: int) -> list[str]:
-    """`count` turns of a user, written by the trunk at temperature 1. An empty one stands for the trunk's silence."""
-    opening = os.path.commonprefix([trunk.encode("a"), trunk.encode("b")])
+def questions(trunk: Trunk, opening: list[int], count: int, seed: int) -> list[str]:
+    """`count` turns of a user, written by the trunk after `opening` at temperature 1. An empty one stands for the trunk's silence."""
     written = _write(trunk, [opening] * count, QUESTION_TOKENS, 1.0, seed)
     return [trunk.tokenizer.decode(new, skip_special_tokens=True).strip() for new in written]
 
@@ -176,7 +180,7 @@ def _by_kernel(trunk: Trunk, given: Sequence[list[int]], max_new_tokens: int, te
         while waiting and len(live) < TOGETHER:
             live[waiting[0]] = trunk.new_cache()
             if before := given[waiting[0]][:-1]:
-                trunk.forward(before, live[waiting[0]], last_only=True)
+                trunk.lean.forward(before, live[waiting[0]])
             del waiting[0]
         hidden = trunk.lean.forward_each([(written[row] or given[row])[-1] for row in live], list(live.values()))
         for row, token in zip(list(live), _draw(trunk.unembed(hidden), temperature, generator)):
@@ -190,6 +194,7 @@ def _draw(logits: Tensor, temperature: float, generator: torch.Generator) -> lis
     """One token for each row of `logits` (n, vocabulary): the likeliest at temperature 0, else drawn from the likeliest that have TOP_P together."""
     if not temperature:
         return logits.argmax(-1).tolist()
+    logits = logits - logits.amax(-1, keepdim=True)  # a tiny temperature must not overflow
     law, k = torch.softmax(logits / temperature, dim=-1), 512  # sorting all of them takes longer than the pass
     while (top := law.topk(min(k, law.shape[-1]))).values.sum(-1).min() < TOP_P and k < law.shape[-1]:
         k *= 8
@@ -254,14 +259,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--out must end in .npz; --documents, --batch and --max-new-tokens must be at least 1, --seed at least 0")
     if not all(0 <= temperature <= 2 for temperature in args.temperatures):
         parser.error("--temperatures must lie between 0 and 2")
-    trunk = load_trunk(args.trunk, dtype="bfloat16", device=args.device)  # float32 sums on a CPU, see LeanLlama
+    trunk = load_trunk(args.trunk, dtype="bfloat16", device=args.device)
+    by_kernel = isinstance(trunk.lean, CompiledLlama)  # which sums in float32, as transformers must be told to
+    if not by_kernel:
+        trunk = load_trunk(args.trunk, dtype="float32", device=args.device)
     words = vocabulary_words(trunk)
     if len(words) < 2:
         print(f"the vocabulary of {trunk.name} holds no plain words to make prompts from", file=sys.stderr)
         return 2
     # Settings are in the name: parts of another run are never taken for this one's.
     heat = "_".join(f"{temperature:g}" for temperature in args.temperatures)
-    name = f"{args.out.stem}-{trunk.fingerprint[:8]}-{args.batch}-{args.max_new_tokens}-{heat}-{args.seed}.parts"
+    name = f"{args.out.stem}-{trunk.fingerprint[:8]}-{args.batch}-{args.max_new_tokens}-{heat}-{args.seed}-{'kernel' if by_kernel else 'transformers'}.parts"
     parts = args.out.with_name(name)
     parts.mkdir(parents=True, exist_ok=True)
     paths = [parts / f"{batch:06}.npz" for batch in range(-(-args.documents // args.batch))]

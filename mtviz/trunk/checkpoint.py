@@ -9,7 +9,7 @@ from typing import Any, Iterator
 
 import torch
 from safetensors import SafetensorError, safe_open
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase, Qwen2Config
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -85,3 +85,14 @@ def read_tensors(path: Path, prefix: str) -> Iterator[tuple[str, Tensor]]:
         with safe_open(file, framework="pt") as opened:
             for name in sorted(name for name, where in wanted.items() if where == file):
                 yield name, opened.get_tensor(name)
+
+
+def cast(module: nn.Module, dtype: torch.dtype, device: str | torch.device) -> nn.Module:
+    """`module` in `dtype`, but for the frequencies of rotary embeddings: transformers loads them in float32 at any dtype, and rounded
+    to bfloat16 they would turn by other angles, the more so the longer the text."""
+    frequencies = [(name, buffer.float()) for name, buffer in module.named_buffers() if name.endswith("inv_freq")]
+    module.to(device, dtype)
+    for name, exact in frequencies:
+        owner, _, last = name.rpartition(".")
+        setattr(module.get_submodule(owner), last, exact.to(device))
+    return module

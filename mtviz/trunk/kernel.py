@@ -10,7 +10,7 @@ import hashlib
 import logging
 import os
 import platform
-import shutil
+import shlex
 import subprocess
 import tempfile
 from functools import cache, partial
@@ -26,6 +26,7 @@ from .lean import LeanCache, LeanLlama, Linear
 from .places import cache_directory
 
 SOURCE = Path(__file__).with_name("kernel.c")
+FLAGS = ("-O3", "-mavx2", "-mfma", "-fopenmp", "-shared", "-fPIC")
 LANES, BLOCK = 8, 16  # as in the source
 _log = logging.getLogger(__name__)
 _long, _pointer = ctypes.c_long, ctypes.c_void_p
@@ -49,12 +50,11 @@ class Layers(NamedTuple):
 @cache
 def library() -> ctypes.CDLL | None:
     """The compiled kernel; None where it cannot be had: no compiler, a processor that it would not be fast on, no place to put it."""
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None or platform.system() != "Linux" or torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
+    if platform.system() != "Linux" or torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
         return None
     try:
-        kernel = ctypes.CDLL(str(_compiled(compiler)))
-    except (OSError, subprocess.SubprocessError) as error:
+        kernel = _loaded()
+    except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         _log.warning("no kernel for this processor, torch's own products instead: %s", getattr(error, "stderr", "") or error)
         return None
     kernel.product.argtypes = [_pointer, _long, _long, _pointer, _long, _pointer, ctypes.c_int]
@@ -63,18 +63,24 @@ def library() -> ctypes.CDLL | None:
     return kernel
 
 
-def _compiled(compiler: str) -> Path:
-    """The shared object, compiled unless it is there. Raises OSError or SubprocessError where that fails."""
-    command = [compiler, "-O3", "-march=x86-64-v3", "-fopenmp", "-shared", "-fPIC", str(SOURCE), "-lm", "-o"]
-    key = hashlib.sha256(SOURCE.read_bytes() + " ".join(command).encode()).hexdigest()[:16]
+def _loaded() -> ctypes.CDLL:
+    """The shared object, compiled unless it is there. Raises OSError, SubprocessError, or RuntimeError where there is no home."""
+    command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS, str(SOURCE), "-lm", "-o"]
+    key = hashlib.sha256(SOURCE.read_bytes() + " ".join(FLAGS).encode()).hexdigest()[:16]
     path = cache_directory() / f"kernel-{key}.so"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent) as scratch:  # several processes may compile at once
-            made = Path(scratch) / path.name
-            subprocess.run([*command, str(made)], check=True, capture_output=True, text=True, timeout=120)
-            made.replace(path)
-    return path
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if path.exists():
+        if path.stat().st_uid != os.getuid():
+            raise OSError(f"{path} is somebody else's")
+        try:
+            return ctypes.CDLL(str(path))
+        except OSError:  # cut short when the power failed, or for another C library: made anew
+            pass
+    with tempfile.TemporaryDirectory(dir=path.parent) as scratch:  # several processes may compile at once
+        made = Path(scratch) / path.name
+        subprocess.run([*command, str(made)], check=True, capture_output=True, text=True, timeout=120)
+        made.replace(path)
+    return ctypes.CDLL(str(path))
 
 
 class CompiledLlama(LeanLlama):
@@ -111,6 +117,9 @@ class CompiledLlama(LeanLlama):
         return self.norm(hidden, self._norm)
 
     def _run(self, layers: Layers, hidden: Tensor, caches: Sequence[LeanCache], places: Sequence[int]) -> Tensor:
+        _check(hidden, self._shape.width)
+        if any(len(layers.addresses) > len(cache.states) for cache in caches):
+            raise ValueError(f"{len(layers.addresses)} layers need a cache for as many")
         hidden = hidden.contiguous().clone()
         positions = torch.tensor([[cache.states.data_ptr(), cache.states.shape[2], place] for cache, place in zip(caches, places)])
         turns = torch.view_as_real(self._turns(torch.tensor(places))).contiguous()
@@ -130,19 +139,26 @@ class CompiledLlama(LeanLlama):
     def _tensors(self, layer: nn.Module) -> list[Tensor]:
         mlp = layer.mlp
         gate_up = torch.cat([weight.view(-1, LANES, weight.shape[-1]) for weight in (mlp.gate_proj.weight, mlp.up_proj.weight)], dim=1)
-        norms = [layer.input_layernorm.weight.float(), layer.post_attention_layernorm.weight.float()]
+        norms = [layer.input_layernorm.weight, layer.post_attention_layernorm.weight]
         weights = [self._qkv(layer.self_attn), layer.self_attn.o_proj.weight, gate_up.flatten(0, 1), mlp.down_proj.weight]
-        return [norm.detach().contiguous() for norm in norms] + [pack(weight) for weight in weights]
+        return [norm.detach().to(torch.float32, copy=True) for norm in norms] + [pack(weight) for weight in weights]
 
     def linear(self, weight: Tensor) -> Linear:
         return partial(self._product, pack(weight), len(weight))
 
     def _product(self, packed: Tensor, rows: int, x: Tensor) -> Tensor:
+        _check(x, packed.shape[1])
         x = x.contiguous()
         y = x.new_empty(*x.shape[:-1], rows)
         n = x.numel() // x.shape[-1]
         self._kernel.product(packed.data_ptr(), rows, x.shape[-1], x.data_ptr(), n, y.data_ptr(), torch.get_num_threads())
         return y
+
+
+def _check(x: Tensor, width: int) -> None:
+    """Raise ValueError unless C may read `x` (..., width): it would not notice."""
+    if x.dtype != torch.float32 or x.shape[-1] != width or x.device.type != "cpu":
+        raise ValueError(f"the kernel takes float32 of width {width} on the CPU, not {x.dtype} of {x.shape[-1]} on {x.device}")
 
 
 def pack(weight: Tensor) -> Tensor:

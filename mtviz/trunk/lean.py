@@ -201,7 +201,6 @@ class LeanLlama:
             torch.ops.quantized.linear_dynamic_fp16.default, W_prepack=torch.ops.quantized.linear_prepack_fp16(weight.float(), None)
         )
 
-
     def _can_pack(self, model: PreTrainedModel) -> bool:
         """Whether FBGEMM is there, and float16 holds the weights as well as bfloat16 does. float32 is left as it is: packed
         sums are rounded in another order, and float32 is there for comparing with transformers."""

@@ -21,7 +21,7 @@ from huggingface_hub import HfApi, snapshot_download
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
-from .checkpoint import load_directory
+from .checkpoint import cast, load_directory
 from .model import Trunk
 from .places import cache_directory
 
@@ -46,20 +46,9 @@ def load_trunk(name_or_path: str | None = None, *, dtype: str = "bfloat16", devi
     if dtype not in ("bfloat16", "float32"):
         raise ValueError(f"dtype must be bfloat16 or float32, not {dtype}")
     (model, tokenizer), name = _find(name_or_path)
-    model = _cast(model, getattr(torch, dtype), device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    model = cast(model, getattr(torch, dtype), device or ("cuda" if torch.cuda.is_available() else "cpu"))
     model.config.dtype = model.dtype  # transformers loads MTP layers in it
     return Trunk(model, tokenizer, name)
-
-
-def _cast(model: PreTrainedModel, dtype: torch.dtype, device: str) -> PreTrainedModel:
-    """The model in `dtype`, but for the frequencies of its rotary embedding: transformers loads them in float32 at any dtype, and
-    rounded to bfloat16 they would turn by other angles, the more so the longer the text."""
-    frequencies = [(name, buffer.float()) for name, buffer in model.named_buffers() if name.endswith("inv_freq")]
-    model = model.to(device, dtype)
-    for name, exact in frequencies:
-        module, _, last = name.rpartition(".")
-        setattr(model.get_submodule(module), last, exact.to(device))
-    return model
 
 
 def _find(name_or_path: str | None) -> tuple[_Loaded, str]:
@@ -128,7 +117,7 @@ def _convert(path: Path) -> _Loaded:
         config = loaded.config
         if hasattr(config, "quantization_config"):
             del config.quantization_config  # save_pretrained refuses models that carry one
-        model = _cast(type(loaded)(config), torch.bfloat16, "cpu")
+        model = cast(type(loaded)(config), torch.bfloat16, "cpu")
         model.load_state_dict(loaded.state_dict())
         model.tie_weights()
     return model, tokenizer
