@@ -160,14 +160,16 @@ def test_without_a_compiler_torch_makes_the_products(fresh, monkeypatch, caplog)
 
 
 @needs_kernel
-def test_a_damaged_kernel_is_made_anew_and_a_strangers_is_left_alone(fresh, monkeypatch, caplog):
+def test_a_damaged_kernel_is_made_anew_and_a_strangers_is_left_alone(fresh, monkeypatch, caplog, tmp_path):
     monkeypatch.setenv("CC", "cc -g0")
     assert kernel.library() is not None
-    (compiled_once,) = fresh.iterdir()
-    whole = compiled_once.read_bytes()
-    compiled_once.unlink()  # else what this process has loaded would change under it
-    compiled_once.write_bytes(whole[:100])
-    assert kernel.library() is not None and [compiled_once] == list(fresh.iterdir()) and compiled_once.stat().st_size == len(whole)
+    (whole,) = fresh.iterdir()
+    other = tmp_path / "other" / "mtviz"  # the one in use is left alone: this process runs it
+    other.mkdir(parents=True)
+    (other / whole.name).write_bytes(whole.read_bytes()[:100])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(other.parent))
+    assert kernel.library() is not None and [path.name for path in other.iterdir()] == [whole.name]
+    assert (other / whole.name).stat().st_size == whole.stat().st_size
     monkeypatch.setattr(kernel.os, "getuid", lambda: -1)
     assert kernel.library() is None and "somebody else's" in caplog.text
 
