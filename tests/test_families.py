@@ -91,7 +91,7 @@ def test_decoding_with_them_gives_the_trunks_own_text(trunk, family):
 @pytest.mark.parametrize("compiled", [True, False])
 def test_packed_drafting_gives_the_same_logits(family, compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(kernel, "library", lambda: None)
+        monkeypatch.setattr(kernel, "compiled_kernel", lambda: None)
     trunk = tiny_trunk(dtype=torch.bfloat16)
     heads = random_heads(trunk, family=family)
     for weight in heads.parameters():

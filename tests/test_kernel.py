@@ -144,8 +144,8 @@ def test_the_trunks_text_for_training_is_what_it_writes_alone():
 
 @pytest.fixture
 def fresh(monkeypatch, tmp_path):
-    """`library` as in a new process, with an empty cache."""
-    monkeypatch.setattr(kernel, "library", kernel.library.__wrapped__)
+    """`compiled_kernel` as in a new process, with an empty cache."""
+    monkeypatch.setattr(kernel, "compiled_kernel", kernel.compiled_kernel.__wrapped__)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     return tmp_path / "mtviz"
 
@@ -162,16 +162,16 @@ def test_without_a_compiler_torch_makes_the_products(fresh, monkeypatch, caplog)
 @needs_kernel
 def test_a_damaged_kernel_is_made_anew_and_a_strangers_is_left_alone(fresh, monkeypatch, caplog, tmp_path):
     monkeypatch.setenv("CC", "cc -g0")
-    assert kernel.library() is not None
+    assert kernel.compiled_kernel() is not None
     (whole,) = fresh.iterdir()
     other = tmp_path / "other" / "mtviz"  # the one in use is left alone: this process runs it
     other.mkdir(parents=True)
     (other / whole.name).write_bytes(whole.read_bytes()[:100])
     monkeypatch.setenv("XDG_CACHE_HOME", str(other.parent))
-    assert kernel.library() is not None and [path.name for path in other.iterdir()] == [whole.name]
+    assert kernel.compiled_kernel() is not None and [path.name for path in other.iterdir()] == [whole.name]
     assert (other / whole.name).stat().st_size == whole.stat().st_size
     monkeypatch.setattr(kernel.os, "getuid", lambda: -1)
-    assert kernel.library() is None and "somebody else's" in caplog.text
+    assert kernel.compiled_kernel() is None and "somebody else's" in caplog.text
 
 
 def test_float32_and_odd_sizes_stay_with_torch():

@@ -67,7 +67,7 @@ def test_hidden_states_are_transformers():
 
 @torch.inference_mode()
 def test_bfloat16_weights_in_float16_lose_nothing(monkeypatch):
-    monkeypatch.setattr(kernel, "library", lambda: None)
+    monkeypatch.setattr(kernel, "compiled_kernel", lambda: None)
     model = llama()
     ids = torch.randint(0, 260, (60,)).tolist()
     wanted = model(torch.tensor([ids])).logits[0]

@@ -48,7 +48,7 @@ class Layers(NamedTuple):
 
 
 @cache
-def library() -> ctypes.CDLL | None:
+def compiled_kernel() -> ctypes.CDLL | None:
     """The compiled kernel; None where it cannot be had: no compiler, a processor that it would not be fast on, no place to put it."""
     if platform.system() != "Linux" or torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"):
         return None
@@ -171,6 +171,6 @@ def lean_pass(model: PreTrainedModel, vocab_size: int) -> LeanLlama:
     """The fastest lean pass that this machine has for a model that `qualifies`."""
     config = model.config
     fits = all(size % LANES == 0 for size in (config.hidden_size, config.head_dim, config.intermediate_size))
-    if model.device.type == "cpu" and model.dtype == torch.bfloat16 and fits and (kernel := library()) is not None:
+    if model.device.type == "cpu" and model.dtype == torch.bfloat16 and fits and (kernel := compiled_kernel()) is not None:
         return CompiledLlama(model, vocab_size, kernel)
     return LeanLlama(model, vocab_size)
