@@ -13,7 +13,7 @@ from test_trunk import byte_tokenizer
 from mtviz.training.generate import Document, _by_kernel, generate_batch
 from mtviz.trunk import Trunk, kernel, load_trunk
 from mtviz.trunk.kernel import CompiledLlama, lean_pass, pack
-from mtviz.trunk.lean import CHUNK, LeanLlama
+from mtviz.trunk.lean import CHUNK, Joined, LeanLlama
 
 could = sys.platform == "linux" and shutil.which("cc") and torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 needs_kernel = pytest.mark.skipif(not could, reason="no C compiler, or a processor that the kernel is not for")
@@ -97,6 +97,18 @@ def test_products_of_any_number_of_rows_and_positions(rows):
 
 @needs_kernel
 @torch.inference_mode()
+def test_a_join_is_what_its_parts_are():
+    lean = compiled().lean
+    joined = Joined(torch.rand(48), torch.rand(48), lean.linear(torch.randn(48, 96)), lean._layers, torch.rand(48))
+    embeds, hidden = torch.randn(2, 9, 48)
+    wanted = LeanLlama.run_joined(lean, joined, embeds, hidden, lean.new_cache())  # norms, join and layers one by one
+    cache = lean.new_cache()
+    pieces = [lean.run_joined(joined, embeds[part], hidden[part], cache) for part in (slice(0, 4), slice(4, 9))]
+    torch.testing.assert_close(torch.cat(pieces), wanted, atol=1e-4, rtol=1e-4)
+
+
+@needs_kernel
+@torch.inference_mode()
 def test_what_c_would_read_past_is_refused():
     lean = compiled().lean
     for wrong in (torch.zeros(2, 40), torch.zeros(2, 48, dtype=torch.bfloat16)):
@@ -104,6 +116,9 @@ def test_what_c_would_read_past_is_refused():
             lean.unembed(wrong)
         with pytest.raises(ValueError, match="float32 of width 48"):
             lean.run(lean._layers, wrong, lean.new_cache())
+    joined = Joined(*(torch.ones(48),) * 2, lean.linear(torch.randn(48, 96)), lean._layers, torch.ones(48))
+    with pytest.raises(ValueError, match="1 embeddings cannot be joined with 2 hidden states"):
+        lean.run_joined(joined, torch.zeros(1, 48), torch.zeros(2, 48), lean.new_cache())
     with pytest.raises(ValueError, match="2 layers need a cache"):
         lean.forward([1], lean.new_cache(layers=1))
 

@@ -9,18 +9,17 @@ from torch import Tensor
 from transformers.modeling_layers import MtpLayer
 
 from mtviz.trunk import Trunk
-from mtviz.trunk.lean import LeanCache
+from mtviz.trunk.lean import Joined, LeanCache
 
 
 class FusedMtp:
     """Copies of an `MtpLayer`'s weights as they are now. Needs a trunk whose `lean` pass runs in float32."""
 
     def __init__(self, trunk: Trunk, layer: MtpLayer, unembedding: Tensor) -> None:
-        self._trunk, self._lean = trunk, trunk.lean
-        self._embedding_norm, self._hidden_norm = layer.enorm.weight.detach(), layer.hnorm.weight.detach()
-        self._join = self._lean.linear(layer.eh_proj.weight.detach())
-        self._block = self._lean.fuse([layer.mtp_block])
-        self._norm = layer.post_norm.weight.detach()
+        self._lean = trunk.lean
+        embedding_norm, hidden_norm, norm = (norm.weight.detach().clone() for norm in (layer.enorm, layer.hnorm, layer.post_norm))
+        join = self._lean.linear(layer.eh_proj.weight.detach())
+        self._joined = Joined(embedding_norm, hidden_norm, join, self._lean.fuse([layer.mtp_block]), norm)
         self.unembed = self._lean.linear(unembedding)
 
     def new_cache(self) -> LeanCache:
@@ -28,6 +27,4 @@ class FusedMtp:
 
     def extend(self, hidden: Tensor, ids: Sequence[int], cache: LeanCache) -> Tensor:
         """Predicted hidden states (n, hidden_size) from the previous ones, of that shape, and the tokens that follow them."""
-        embeds = self._trunk.embed(torch.tensor(list(ids))).float()
-        joined = self._join(torch.cat([self._lean.norm(embeds, self._embedding_norm), self._lean.norm(hidden, self._hidden_norm)], dim=-1))
-        return self._lean.norm(self._lean.run(self._block, joined, cache), self._norm)
+        return self._lean.run_joined(self._joined, self._lean.embed(ids), hidden, cache)

@@ -30,7 +30,7 @@ LOOP_NGRAM = 12
 RAW_SHARE = 0.15  # of the documents begin as plain text instead of a chat turn
 SELF_SHARE = 0.4  # of them answer a question of the trunk's own
 QUESTION_TOKENS = 64
-TOGETHER = 12  # documents that share a pass of the kernel
+TOGETHER = 24  # documents that share a pass of the kernel
 
 WORDINGS = (
     "Write a short story about {0} and {1}.",

@@ -23,9 +23,11 @@
 #define BLOCK (2 * LANES) /* rows */
 #define MOST 6            /* positions for which 2 sums each stay in registers */
 #define AHEAD 128         /* columns, 4 kB */
+#define NEAR 32           /* keys */
 #define INLINE static inline __attribute__((always_inline))
 
 typedef float floats __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef float four __attribute__((vector_size(16)));
 typedef uint32_t words __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int32_t integers __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
@@ -40,15 +42,21 @@ typedef struct {
     long capacity, place;
 } Position;
 
+/* What stands around the layers: a norm at the end, and of an MTP module the join of two vectors a position at the start. */
+typedef struct {
+    const float *norm, *embedding_norm, *hidden_norm;
+    const words *join; /* null where there is none, and then its norms are too */
+} Around;
+
 typedef struct {
     long width, queries, keys, size, inner; /* heads that ask, heads that are asked, their size; width inside the MLP */
     float epsilon;
 } Shape;
 
 INLINE float sum(floats x) {
-    float total = 0;
-    for (int j = 0; j < LANES; j++) total += x[j];
-    return total;
+    four h = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+    h += __builtin_shufflevector(h, h, 2, 3, 0, 1);
+    return h[0] + h[1];
 }
 
 INLINE floats larger(floats a, floats b) {
@@ -76,13 +84,16 @@ INLINE floats exponential(floats x) {
 
 /* Sums of `blocks` blocks of rows at `count` positions, both known when compiled. low[b][t] has rows 0-7, high[b][t] 8-15. */
 INLINE void dot(const words *w, long columns, const float *x, int blocks, int count, floats low[][MOST], floats high[][MOST]) {
+    floats zero = {};
+    words upper = 0xffff0000u + (words){};
+    __asm__("" : "+x"(zero), "+x"(upper)); /* no constants: GCC keeps a copy of one and puts a sum of six positions into memory for it */
     for (int b = 0; b < blocks; b++)
-        for (int t = 0; t < count; t++) low[b][t] = high[b][t] = (floats){};
+        for (int t = 0; t < count; t++) low[b][t] = high[b][t] = zero;
     for (long c = 0; c < columns; c++)
         for (int b = 0; b < blocks; b++) {
             words pair = w[b * columns + c];
             if (c % 2 == 0) __builtin_prefetch(w + b * columns + c + AHEAD); /* a cache line is two columns */
-            floats a = (floats)(pair << 16), z = (floats)(pair & 0xffff0000u);
+            floats a = (floats)(pair << 16), z = (floats)(pair & upper);
             for (int t = 0; t < count; t++) {
                 low[b][t] += a * x[t * columns + c];
                 high[b][t] += z * x[t * columns + c];
@@ -129,14 +140,14 @@ INLINE void positions(const words *w, long rows, long columns, const float *x, l
     }
 }
 
-/* This thread's share of the rows of y (n, stride) = x (n, columns) by w. */
-INLINE void multiply(const words *w, long rows, long columns, const float *x, long n, float *y, long stride, int how) {
+/* This thread's share of the rows of y (n, stride) = x (n, columns) by w. Not inlined: inside a long function the sums leave their registers. */
+static __attribute__((noinline)) void multiply(const words *w, long rows, long columns, const float *x, long n, float *y, long stride,
+                                               int how) {
     long blocks = (rows + BLOCK - 1) / BLOCK, me = omp_get_thread_num(), all = omp_get_num_threads();
     long b = blocks * me / all, end = blocks * (me + 1) / all;
-    /* Few positions leave registers free, and the multipliers are busy only with eight or more sums at once. */
+    /* One or two positions leave registers free, and the multipliers are busy only with eight or more sums at once. */
     for (; n == 1 && b + 4 <= end; b += 4) tile(w, rows, columns, x, 4, 1, y, stride, b * BLOCK, how);
     for (; n == 2 && b + 2 <= end; b += 2) tile(w, rows, columns, x, 2, 2, y, stride, b * BLOCK, how);
-    for (; n == 3 && b + 2 <= end; b += 2) tile(w, rows, columns, x, 2, 3, y, stride, b * BLOCK, how);
     for (; b < end; b++) positions(w, rows, columns, x, n, y, stride, b * BLOCK, how);
 }
 
@@ -163,27 +174,42 @@ INLINE void rotate(const float *from, const float *turn, long size, float *to) {
     }
 }
 
-/* One query over `seen` keys and values. `scores` has room for `seen` and LANES more. */
-INLINE void attend(const float *query, const float *keys, const float *values, long seen, const long size, float *scores, float *y) {
+/* Queries (group, size) that ask the same `seen` keys and values: y (group, size). A few keys at a time, for all queries while these are
+   near. `scores` has `room` for each query: `seen` and LANES more. */
+INLINE void attend(const float *queries, const float *keys, const float *values, long seen, long group, const long size, float *scores,
+                   long room, float *y) {
     const float scale = 1.0f / sqrtf(size);
-    floats most = -INFINITY + (floats){};
-    for (long s = 0; s < seen; s++) {
-        floats dots = {};
-        for (long j = 0; j < size; j += LANES) dots += *(const floats *)(query + j) * *(const floats *)(keys + s * size + j);
-        scores[s] = sum(dots) * scale;
+    for (long first = 0; first < seen; first += NEAR)
+        for (long i = 0; i < group; i++) {
+            floats q[size / LANES];
+            for (long j = 0; j < size / LANES; j++) q[j] = *(const floats *)(queries + i * size + j * LANES);
+            long end = seen < first + NEAR ? seen : first + NEAR;
+            for (long s = first; s < end; s++) {
+                floats dots[2] = {}; /* two, so that a sum need not wait for the one before */
+                for (long j = 0; j < size / LANES; j++) dots[j % 2] += q[j] * *(const floats *)(keys + s * size + j * LANES);
+                scores[i * room + s] = sum(dots[0] + dots[1]) * scale;
+            }
+        }
+    for (long i = 0; i < group; i++) { /* e^(score - the largest one), and their sum behind them */
+        float *own = scores + i * room;
+        floats most = -INFINITY + (floats){}, totals = {};
+        for (long j = 0; j < LANES; j++) own[seen + j] = -INFINITY;
+        for (long s = 0; s < seen; s += LANES) most = larger(*(floats *)(own + s), most);
+        float top = most[0];
+        for (int j = 1; j < LANES; j++) top = most[j] > top ? most[j] : top;
+        for (long s = 0; s < seen; s += LANES) totals += *(floats *)(own + s) = exponential(*(floats *)(own + s) - top);
+        own[seen + LANES - 1] = sum(totals);
     }
-    for (long j = 0; j < LANES; j++) scores[seen + j] = -INFINITY;
-    for (long s = 0; s < seen; s += LANES) most = larger(*(floats *)(scores + s), most);
-    float top = most[0];
-    for (int j = 1; j < LANES; j++) top = most[j] > top ? most[j] : top;
-    floats totals = {};
-    for (long s = 0; s < seen; s += LANES) totals += *(floats *)(scores + s) = exponential(*(floats *)(scores + s) - top);
-    floats mixed[size / LANES];
-    for (long j = 0; j < size / LANES; j++) mixed[j] = (floats){};
-    for (long s = 0; s < seen; s++)
-        for (long j = 0; j < size / LANES; j++) mixed[j] += scores[s] * *(const floats *)(values + s * size + j * LANES);
-    float share = 1.0f / sum(totals);
-    for (long j = 0; j < size / LANES; j++) *(floats *)(y + j * LANES) = mixed[j] * share;
+    for (long first = 0; first < seen; first += NEAR)
+        for (long i = 0; i < group; i++) {
+            floats mixed[size / LANES];
+            long end = seen < first + NEAR ? seen : first + NEAR;
+            for (long j = 0; j < size / LANES; j++) mixed[j] = first ? *(floats *)(y + i * size + j * LANES) : (floats){};
+            for (long s = first; s < end; s++)
+                for (long j = 0; j < size / LANES; j++) mixed[j] += scores[i * room + s] * *(const floats *)(values + s * size + j * LANES);
+            float share = seen <= first + NEAR ? 1.0f / scores[i * room + seen + LANES - 1] : 1.0f;
+            for (long j = 0; j < size / LANES; j++) *(floats *)(y + i * size + j * LANES) = mixed[j] * share;
+        }
 }
 
 INLINE void share(long count, long *from, long *to) {
@@ -191,20 +217,32 @@ INLINE void share(long count, long *from, long *to) {
     *from = count * me / all, *to = count * (me + 1) / all;
 }
 
-/* hidden (n, width) through `count` layers, in place. Every position finds in its cache what comes before it, or comes after it here;
-   its own keys and values are put there. turns (n, size): cosine and sine of each pair. Returns 0, or 1 without memory. */
-int run(const Layer *layers, long count, const Shape *shape, float *hidden, long n, const Position *at, const float *turns, int threads) {
+/* hidden (n, width) through `count` layers and what is around them, in place; embeds (n, width) where there is a join. Every position
+   finds in its cache what comes before it, or comes after it here; its own keys and values are put there. turns (n, size): cosine
+   and sine of each pair. Returns 0, or 1 without memory. */
+int run(const Layer *layers, long count, const Shape *shape, const Around *around, const float *embeds, float *hidden, long n,
+        const Position *at, const float *turns, int threads) {
     const long width = shape->width, queries = shape->queries, keys = shape->keys, size = shape->size, inner = shape->inner;
-    const long heads = queries + 2 * keys, asked = queries * size;
+    const long heads = queries + 2 * keys, asked = queries * size, group = queries / keys;
     long room = 0; /* of one thread, for scores */
     for (long t = 0; t < n; t++) room = at[t].place + 1 + LANES > room ? at[t].place + 1 + LANES : room;
-    float *x = malloc(sizeof(float) * (n * (width + heads * size + asked + inner) + threads * (room + size)));
+    float *x = malloc(sizeof(float) * (n * (2 * width + heads * size + asked + inner) + threads * group * (room + size)));
     if (!x) return 1;
-    float *qkv = x + n * width, *attended = qkv + n * heads * size, *within = attended + n * asked, *own = within + n * inner;
+    float *qkv = x + n * 2 * width, *attended = qkv + n * heads * size, *within = attended + n * asked, *own = within + n * inner;
 #pragma omp parallel num_threads(threads)
     {
-        float *scores = own + omp_get_thread_num() * (room + size), *query = scores + room;
+        float *scores = own + omp_get_thread_num() * group * (room + size), *asking = scores + group * room;
         long from, to;
+        share(n, &from, &to);
+        if (around->join) {
+            for (long t = from; t < to; t++) {
+                normalize(embeds + t * width, around->embedding_norm, width, shape->epsilon, x + 2 * t * width);
+                normalize(hidden + t * width, around->hidden_norm, width, shape->epsilon, x + (2 * t + 1) * width);
+            }
+#pragma omp barrier
+            multiply(around->join, width, 2 * width, x, n, hidden, width, STORE);
+#pragma omp barrier
+        }
         for (long l = 0; l < count; l++) {
             const Layer *layer = layers + l;
             share(n, &from, &to);
@@ -222,14 +260,15 @@ int run(const Layer *layers, long count, const Shape *shape, float *hidden, long
             }
 #pragma omp barrier
 #pragma omp for schedule(dynamic, 1) /* ends with a barrier */
-            for (long i = 0; i < n * queries; i++) {
-                long t = i / queries, h = i % queries, step = at[t].capacity * size, seen = at[t].place + 1;
-                const float *k = at[t].cache + (l * 2 * keys + h / (queries / keys)) * step, *v = k + keys * step;
-                float *y = attended + t * asked + h * size;
-                rotate(qkv + (t * heads + h) * size, turns + t * size, size, query);
-                if (size == 64) attend(query, k, v, seen, 64, scores, y);
-                else if (size == 128) attend(query, k, v, seen, 128, scores, y);
-                else attend(query, k, v, seen, size, scores, y);
+            for (long i = 0; i < n * keys; i++) {
+                long t = i / keys, h = i % keys, step = at[t].capacity * size, seen = at[t].place + 1;
+                const float *k = at[t].cache + (l * 2 * keys + h) * step, *v = k + keys * step;
+                float *y = attended + t * asked + h * group * size;
+                for (long q = 0; q < group; q++)
+                    rotate(qkv + (t * heads + h * group + q) * size, turns + t * size, size, asking + q * size);
+                if (size == 64) attend(asking, k, v, seen, group, 64, scores, room, y);
+                else if (size == 128) attend(asking, k, v, seen, group, 128, scores, room, y);
+                else attend(asking, k, v, seen, group, size, scores, room, y);
             }
             multiply(layer->out, width, asked, attended, n, hidden, width, ADD);
 #pragma omp barrier
@@ -241,6 +280,9 @@ int run(const Layer *layers, long count, const Shape *shape, float *hidden, long
             multiply(layer->down, width, inner, within, n, hidden, width, ADD);
 #pragma omp barrier
         }
+        share(n, &from, &to);
+        if (around->norm)
+            for (long t = from; t < to; t++) normalize(hidden + t * width, around->norm, width, shape->epsilon, hidden + t * width);
     }
     free(x);
     return 0;

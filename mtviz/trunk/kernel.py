@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from .lean import LeanCache, LeanLlama, Linear
+from .lean import Joined, LeanCache, LeanLlama, Linear
 from .places import cache_directory
 
 SOURCE = Path(__file__).with_name("kernel.c")
@@ -38,6 +38,10 @@ class _Layer(ctypes.Structure):
 
 class _Shape(ctypes.Structure):
     _fields_ = [*((name, _long) for name in ("width", "queries", "keys", "size", "inner")), ("epsilon", ctypes.c_float)]
+
+
+class _Around(ctypes.Structure):
+    _fields_ = [(name, _pointer) for name in ("norm", "embedding_norm", "hidden_norm", "join")]
 
 
 class Layers(NamedTuple):
@@ -59,7 +63,7 @@ def compiled_kernel() -> ctypes.CDLL | None:
         return None
     kernel.product.argtypes = [_pointer, _long, _long, _pointer, _long, _pointer, ctypes.c_int]
     kernel.product.restype = None
-    kernel.run.argtypes = [_pointer, _long, _pointer, _pointer, _long, _pointer, _pointer, ctypes.c_int]
+    kernel.run.argtypes = [_pointer, _long, *[_pointer] * 4, _long, _pointer, _pointer, ctypes.c_int]
     return kernel
 
 
@@ -99,33 +103,54 @@ class CompiledLlama(LeanLlama):
     def _can_pack(self, model: PreTrainedModel) -> bool:
         return True
 
+    def forward(self, ids: Sequence[int], cache: LeanCache) -> Tensor:
+        return self._after(cache, self._layers, self.embed(ids), _Around(self._norm.data_ptr()))
+
     def run(self, layers: Layers, hidden: Tensor, cache: LeanCache) -> Tensor:
-        n = len(hidden)
-        cache.reserve(cache.length + n)
-        hidden = self._run(layers, hidden, [cache] * n, range(cache.length, cache.length + n))
-        cache.length += n
-        return hidden
+        return self._after(cache, layers, hidden, _Around())
+
+    def run_joined(self, joined: Joined, embeds: Tensor, hidden: Tensor, cache: LeanCache) -> Tensor:
+        norms = (norm.data_ptr() for norm in (joined.norm, joined.embedding_norm, joined.hidden_norm))
+        packed = joined.join.args[0]
+        return self._after(cache, joined.layers, hidden, _Around(*norms, packed.data_ptr()), embeds)
 
     def forward_each(self, ids: Sequence[int], caches: Sequence[LeanCache]) -> Tensor:
         """Read one id after what each of several caches holds: hidden states (n, hidden_size) after the final norm."""
         places = [cache.length for cache in caches]
         for cache in caches:
             cache.reserve(cache.length + 1)
-        hidden = self._run(self._layers, self.embed(ids), caches, places)
+        hidden = self._run(self._layers, self.embed(ids), caches, places, _Around(self._norm.data_ptr()))
         for cache in caches:
             cache.length += 1
-        return self.norm(hidden, self._norm)
+        return hidden
 
-    def _run(self, layers: Layers, hidden: Tensor, caches: Sequence[LeanCache], places: Sequence[int]) -> Tensor:
+    def _after(self, cache: LeanCache, layers: Layers, hidden: Tensor, around: _Around, embeds: Tensor | None = None) -> Tensor:
+        """`hidden` (n, hidden_size) passed at the n positions after what `cache` holds."""
+        n = len(hidden)
+        cache.reserve(cache.length + n)
+        hidden = self._run(layers, hidden, [cache] * n, range(cache.length, cache.length + n), around, embeds)
+        cache.length += n
+        return hidden
+
+    def _run(
+        self, layers: Layers, hidden: Tensor, caches: Sequence[LeanCache], places: Sequence[int], around: _Around,
+        embeds: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
         _check(hidden, self._shape.width)
         if any(len(layers.addresses) > len(cache.states) for cache in caches):
             raise ValueError(f"{len(layers.addresses)} layers need a cache for as many")
+        if embeds is not None:
+            _check(embeds, self._shape.width)
+            if embeds.shape != hidden.shape:
+                raise ValueError(f"{len(embeds)} embeddings cannot be joined with {len(hidden)} hidden states")
+            embeds = embeds.contiguous()
         hidden = hidden.contiguous().clone()
         positions = torch.tensor([[cache.states.data_ptr(), cache.states.shape[2], place] for cache, place in zip(caches, places)])
-        turns = torch.view_as_real(self._turns(torch.tensor(places))).contiguous()
+        turns = self._turns(max(places, default=-1) + 1)[list(places)]
         failed = self._kernel.run(
-            layers.addresses, len(layers.addresses), ctypes.byref(self._shape), hidden.data_ptr(), len(hidden), positions.data_ptr(),
-            turns.data_ptr(), torch.get_num_threads(),
+            layers.addresses, len(layers.addresses), ctypes.byref(self._shape), ctypes.byref(around),
+            None if embeds is None else embeds.data_ptr(), hidden.data_ptr(), len(hidden), positions.data_ptr(), turns.data_ptr(),
+            torch.get_num_threads(),
         )  # fmt: skip
         if failed:
             raise MemoryError(f"no memory for a pass over {len(hidden)} positions")

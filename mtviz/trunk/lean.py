@@ -64,6 +64,16 @@ class Layer(NamedTuple):
     down: Linear
 
 
+class Joined(NamedTuple):
+    """A decoder layer behind the join of two vectors a position, and a norm after it: DeepSeek-V3's MTP module, fused."""
+
+    embedding_norm: Tensor
+    hidden_norm: Tensor
+    join: Linear
+    layers: Sequence[Layer]
+    norm: Tensor
+
+
 def qualifies(model: PreTrainedModel) -> bool:
     """Whether `LeanLlama` computes exactly what `model` does."""
     config = model.config
@@ -99,6 +109,7 @@ class LeanLlama:
         self._norm = model.model.norm.weight.to(self.dtype)
         self._eps = torch.full((1, 1), config.rms_norm_eps, dtype=torch.float32, device=self.device)
         self._frequencies = model.model.rotary_emb.inv_freq.float()
+        self._turned = torch.empty(0, dtype=torch.complex64, device=self.device)
         # Logits are always float32, whatever the weights are held in.
         unembedding = model.get_output_embeddings().weight[:vocab_size]
         with ThreadPoolExecutor(torch.get_num_threads()) as pool:  # packing is most of the time that loading takes
@@ -132,6 +143,11 @@ class LeanLlama:
         cache.length = past + n
         return hidden
 
+    def run_joined(self, joined: Joined, embeds: Tensor, hidden: Tensor, cache: LeanCache) -> Tensor:
+        """Join `embeds` and `hidden` (n, hidden_size) and pass the result through `joined`; the shape stays."""
+        pair = torch.cat([self.norm(embeds, joined.embedding_norm), self.norm(hidden, joined.hidden_norm)], dim=-1)
+        return self.norm(self.run(joined.layers, joined.join(pair), cache), joined.norm)
+
     def _attend(self, qkv: Tensor, states: Tensor, past: int, rotation: Tensor, mask: Tensor | None) -> Tensor:
         """Rotate, keep keys and values in `states` (key and value heads, capacity, head size), attend: (n, width)."""
         n, heads, size = len(qkv), self.queries + 2 * self.keys, self.head_size
@@ -146,13 +162,16 @@ class LeanLlama:
 
     def _rotation(self, past: int, n: int) -> Tensor:
         """Complex rotations (n, heads, head size / 2) by position; 1 for the values, so that one product serves all heads."""
-        turn = self._turns(torch.arange(past, past + n, device=self.device))[:, None].expand(n, self.queries + self.keys, -1)
+        turn = self._turns(past + n)[past : past + n, None].expand(n, self.queries + self.keys, -1)
         return torch.cat([turn, torch.ones_like(turn[:, : self.keys])], dim=1)
 
-    def _turns(self, positions: Tensor) -> Tensor:
-        """Complex rotations (n, head size / 2) of the pairs of a head at `positions` (n,)."""
-        angles = positions[:, None] * self._frequencies
-        return torch.polar(torch.ones_like(angles), angles)
+    def _turns(self, length: int) -> Tensor:
+        """Complex rotations (at least `length`, head size / 2) of the pairs of a head by position, computed once for many passes."""
+        turned = self._turned  # another thread may be growing it
+        if len(turned) < length:
+            angles = torch.arange(max(length, 2 * len(turned)), device=self.device)[:, None] * self._frequencies
+            self._turned = turned = torch.polar(torch.ones_like(angles), angles)
+        return turned
 
     def _mask(self, past: int, n: int) -> Tensor | None:
         """(n * group, past + n): -inf where a query row may not look, to be added; None where every row sees all keys."""
