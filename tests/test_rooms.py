@@ -130,6 +130,19 @@ print(counts(trace)["rounds"], len(again), "torch" in sys.modules)
     assert fresh(program, dumps(trace)).split() == [str(len(trace["rounds"]))] * 2 + ["False"]
 
 
+def test_gradio_is_imported_without_its_stubs_for_editors():
+    """Both names are private: where Gradio renames them nothing is skipped, and this says so."""
+    program = """
+import inspect
+import mtviz.ui
+from gradio import component_meta, events
+print(component_meta.create_or_modify_pyi.__module__, events.EventListener.set_doc.__module__)
+written = inspect.getsource(component_meta)
+print("def create_or_modify_pyi" in written, "set_doc" in written)
+"""
+    assert fresh(program).split() == ["mtviz.ui.quick_import"] * 2 + ["True"] * 2
+
+
 def fresh(program, given=""):
     done = subprocess.run([sys.executable, "-c", program], input=given, capture_output=True, text=True, encoding="utf-8", cwd=ROOT)
     assert done.returncode == 0, done.stderr
