@@ -22,7 +22,7 @@ from mtviz.drafting.heads import HeadsDrafter
 from mtviz.drafting.lookup import LookupDrafter
 from mtviz.drafting.protocol import Drafter
 from mtviz.evaluation.machine import provenance
-from mtviz.evaluation.replay import Text, agreements, read, rounds
+from mtviz.evaluation.replay import Text, agreements, followed, read, rounds
 from mtviz.heads import NativeMtpHeads
 from mtviz.settings import BOUNDS, DTYPES, Settings
 from mtviz.trace import count_verdicts, share
@@ -113,12 +113,9 @@ def _decoded(trunk: Trunk, drafter: Drafter | None, prompt: str, settings: Setti
     return output
 
 
-def replayed(family: str, texts: Iterable[Text], agree: Iterable[Tensor], settings: Settings) -> dict[str, Any]:
-    """`measure`'s row, untimed, read off texts that the trunk wrote by itself under `settings` and the `agreements` there."""
-    outputs = [
-        Output(list(text.new), *rounds(known, len(text.new), settings.num_draft_tokens, settings.max_new_tokens), [], [])
-        for text, known in zip(texts, agree)
-    ]
+def replayed(family: str, texts: Iterable[Text], judged: Iterable[tuple[list[list[str]], list[int]]], settings: Settings) -> dict[str, Any]:
+    """`measure`'s row, untimed, from the verdicts and emitted numbers that were read off texts which the trunk wrote by itself."""
+    outputs = [Output(list(text.new), *of_text, [], []) for text, of_text in zip(texts, judged)]
     return {**summary(family, settings, outputs), "replayed": True}
 
 
@@ -212,14 +209,18 @@ def main(argv: Sequence[str] | None = None) -> int:
                 known = next((row for row in document["results"] if _place(row) == (family, length, *exact.values())), None)
                 if known is not None and all(known.get(name) == described.get(name) for name in ("heads_revision", "length_revision")):
                     continue
-                if arguments.replay and type(drafter) is HeadsDrafter and not isinstance(drafter.heads, NativeMtpHeads):
-                    rule = exact["rule"]
+                rule, at_once = exact["rule"], type(drafter) is HeadsDrafter and not isinstance(drafter.heads, NativeMtpHeads)
+                if arguments.replay and (at_once or not settings.temperature):
                     if rule not in texts:
                         texts[rule] = _texts(document, trunk, prompts, settings)
-                    if (family, rule) not in agree:
+                    if at_once and (family, rule) not in agree:
                         dice = torch.Generator().manual_seed(settings.seed) if settings.temperature else None
                         agree[family, rule] = [agreements(drafter.heads, text, dice) for text in texts[rule]]
-                    row = replayed(family, texts[rule], agree[family, rule], settings)
+                    if at_once:
+                        judged = [rounds(known, len(text.new), length, settings.max_new_tokens) for text, known in zip(texts[rule], agree[family, rule])]
+                    else:
+                        judged = [followed(drafter, text, settings) for text in texts[rule]]
+                    row = replayed(family, texts[rule], judged, settings)
                     timed = measure(trunk, drafter, prompts[:TIMED], settings)
                     row |= {name: timed[name] for name in timed if name.startswith("milliseconds")} | {"timed_prompts": timed["outputs"] - timed["looping_outputs"]}
                 else:
@@ -255,7 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--family", action="append", help="only this family (may be given again); also lookup, for comparison")
     parser.add_argument("--lengths", type=int, nargs="+", choices=lengths, default=list(lengths), metavar="K")
     parser.add_argument("--rule", nargs="+", choices=rules, default=rules, help="match at temperature 0, speculative at 1 (default: both)")
-    parser.add_argument("--replay", action="store_true", help="read every length off one text a prompt that the trunk wrote alone (times from the loop over the first)")
+    parser.add_argument("--replay", action="store_true", help="read every length off one text a prompt that the trunk wrote alone, where that can be done (times from the loop over the first)")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--json", type=Path, required=True, metavar="FILE", help="added to, where it is there already")

@@ -17,7 +17,10 @@ from typing import NamedTuple, Sequence
 import torch
 from torch import Tensor
 
+from mtviz.decoding.sampling import sampler
+from mtviz.drafting.protocol import Drafter
 from mtviz.heads import Heads
+from mtviz.settings import Settings
 from mtviz.trunk import Trunk
 
 
@@ -66,10 +69,39 @@ def rounds(agree: Tensor, new_tokens: int, num_draft_tokens: int, max_new_tokens
     verdicts, emitted, written = [], [], 1
     while written < new_tokens:
         count = min(num_draft_tokens, agree.shape[1], max_new_tokens - written - 1)
-        accepted = min(int(agree[written - 1, :count].sum()), new_tokens - written)
-        over = accepted == new_tokens - written  # an accepted end token ends it: nothing after it is judged
-        judged = ["accepted"] * accepted + ["rejected"] * (accepted < count and not over)
-        verdicts.append(judged + ["unjudged"] * (count - len(judged)))
-        emitted.append(accepted + (not over))
-        written += emitted[-1]
+        judged, more = _round(int(agree[written - 1, :count].sum()), count, new_tokens - written)
+        verdicts.append(judged)
+        emitted.append(more)
+        written += more
     return verdicts, emitted
+
+
+@torch.inference_mode()
+def followed(drafter: Drafter, text: Text, settings: Settings) -> tuple[list[list[str]], list[int]]:
+    """`rounds` under `match` at temperature 0, of a drafter that chooses how many drafts it makes, or copies them: it drafts for real from
+    the states of the one pass, and what the trunk would have chosen is the text."""
+    ids = [*text.prompt, *text.new]
+    sample = sampler(settings, lambda: 0.0)  # at temperature 0 no draw decides
+    drafter.start()
+    drafter.observe(text.hidden[: len(text.prompt)], ids[1 : len(text.prompt) + 1])
+    verdicts, emitted, written = [], [], 1
+    while written < len(text.new):
+        at = len(text.prompt) + written
+        count = min(settings.num_draft_tokens, drafter.max_draft_tokens, settings.max_new_tokens - written - 1)
+        drafts = drafter.propose(ids[:at], count, sample).tokens if count else []
+        accepted = next((i for i, (draft, token) in enumerate(zip(drafts, ids[at:])) if draft != token), len(drafts))
+        judged, more = _round(accepted, len(drafts), len(text.new) - written)
+        drafter.observe(text.hidden[at - 1 : at - 1 + more], ids[at : at + more])
+        verdicts.append(judged)
+        emitted.append(more)
+        written += more
+    return verdicts, emitted
+
+
+def _round(accepted: int, count: int, left: int) -> tuple[list[str], int]:
+    """Verdicts and number of emitted tokens of a round whose first `accepted` of `count` drafts agree, `left` tokens before the text's end."""
+    accepted = min(accepted, left)
+    rest = count - accepted
+    if accepted == left:  # an end token: what was drafted after it is discarded
+        return ["accepted"] * accepted + ["discarded"] * rest, accepted
+    return ["accepted"] * accepted + ["rejected"] * (rest > 0) + ["unjudged"] * (rest - 1), accepted + 1
