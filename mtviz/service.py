@@ -6,6 +6,7 @@ away simply stops pulling: no thread, lock or flag is left behind.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 import threading
@@ -177,6 +178,8 @@ class Service:
             self.load()
         except NoModel as error:
             log.warning("%s", error)
+        finally:
+            gc.enable()  # app.py starts without
 
     def _load_heads(self, trunk: Trunk) -> None:
         """Every readable file; an unreadable one is refused by name and the others serve."""

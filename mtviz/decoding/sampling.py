@@ -21,7 +21,7 @@ def process(logits: torch.Tensor, settings: Settings) -> tuple[torch.Tensor, tor
     lower ids come first.
     """
     logits = logits.double()
-    raw = softmax(logits)
+    raw = torch.softmax(logits, dim=-1)
     if settings.temperature in (0.0, 1.0) and not settings.top_k and settings.top_p == 1.0:
         return raw, raw
     if settings.temperature > 0:
@@ -30,19 +30,13 @@ def process(logits: torch.Tensor, settings: Settings) -> tuple[torch.Tensor, tor
     if 0 < settings.top_k < logits.shape[-1]:
         smallest_kept = logits.topk(settings.top_k, dim=-1).values[..., -1:]
         logits = logits.masked_fill(logits < smallest_kept, -torch.inf)
-    probs = softmax(logits)
+    probs = torch.softmax(logits, dim=-1)
     if settings.top_p < 1.0:
         ordered, order = probs.sort(dim=-1, descending=True, stable=True)
         outside = ordered.cumsum(-1) - ordered >= settings.top_p  # mass before a token; the first is always kept
         probs = probs.masked_fill(outside.scatter(-1, order, outside), 0.0)
         probs = probs / probs.sum(-1, keepdim=True)
     return raw, probs
-
-
-def softmax(logits: torch.Tensor) -> torch.Tensor:
-    """`torch.softmax` over the last dimension, by steps that take half its time for a few rows of float64 on a CPU."""
-    weights = (logits - logits.amax(-1, keepdim=True)).exp_()
-    return weights.div_(weights.sum(-1, keepdim=True))
 
 
 def draw(probs: torch.Tensor, uniforms: Sequence[float]) -> list[int]:
