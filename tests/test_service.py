@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 
 import pytest
@@ -133,6 +134,20 @@ def test_without_a_model_every_call_says_what_to_install(monkeypatch, tmp_path):
     assert service.status() == {"live": False, "loading": False, "text": "No model found: install one"}
     (line,) = run(service, asked())
     assert "install one" in line["error"]["message"]
+
+
+def test_loading_lets_the_garbage_collector_work_again_whatever_came_of_it(service, monkeypatch):
+    try:
+        gc.disable()  # as app.py does
+        service.load_quietly()
+        assert gc.isenabled()
+        gc.disable()
+        monkeypatch.setattr(service, "load", lambda: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            service.load_quietly()
+        assert gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_a_run_left_halfway_holds_nothing(service):
