@@ -54,9 +54,9 @@ typedef struct {
 } Shape;
 
 INLINE float sum(floats x) {
-    four h = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
-    h += __builtin_shufflevector(h, h, 2, 3, 0, 1);
-    return h[0] + h[1];
+    union { floats all; four half[2]; } of = {x};
+    four h = of.half[0] + of.half[1];
+    return (h[0] + h[2]) + (h[1] + h[3]);
 }
 
 INLINE floats larger(floats a, floats b) {

@@ -1,4 +1,4 @@
-"""Import Gradio without the work that it does for editors, which is two fifths of the time that its import takes.
+"""Import Gradio without the work that it does for editors, which is more than half of the time that its import takes.
 
 For each class of components Gradio parses its own source, renders an interface file (`.pyi`) beside it, and renders the
 docstrings of its events. A page that is served needs none of it. Must be called before Gradio is imported, and does nothing after.
